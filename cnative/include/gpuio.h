@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpuio.h - the one public header of the gpuio I/O engine.
+ *
+ * Contract, everywhere:
+ *   - a function that can fail returns 0 (or a count) or -errno; a sentence for people goes to struct gpuio_why;
+ *   - nothing here keeps global state: a run owns its jobs, a job owns what its engine keeps in job->priv;
+ *   - one run is driven by one thread at a time; its workers are private threads of the run;
+ *   - times are nanoseconds of CLOCK_MONOTONIC unless a field says ticks.
+ */
+#ifndef GPUIO_H
+#define GPUIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUIO_ABI 1
+
+/* ---- words for people -------------------------------------------------------------------------------------- */
+
+struct gpuio_why {
+	char text[256]; /* one sentence: what happened, on what, the remedy; "" when there is nothing to say */
+};
+
+/* ---- latency histogram: log-linear, 64 bins per power of two, error <= 1/128, 1 ns .. 2^42 ns (73 min) ------- */
+
+#define GPUIO_HIST_SUB_BITS 6
+#define GPUIO_HIST_MAX_BITS 42
+#define GPUIO_HIST_BINS ((GPUIO_HIST_MAX_BITS - GPUIO_HIST_SUB_BITS + 1) << GPUIO_HIST_SUB_BITS)
+
+struct gpuio_hist {
+	uint64_t count;    /* all values, overflow included */
+	uint64_t overflow; /* values >= 2^42 ns; they are in count, sum and max, and in no bin */
+	uint64_t sum_ns;
+	uint64_t min_ns; /* UINT64_MAX while empty */
+	uint64_t max_ns;
+	uint64_t bins[GPUIO_HIST_BINS];
+};
+
+void gpuio_hist_reset(struct gpuio_hist *h);
+void gpuio_hist_add(struct gpuio_hist *h, uint64_t ns);
+void gpuio_hist_merge(struct gpuio_hist *into, const struct gpuio_hist *from);
+unsigned gpuio_hist_bin(uint64_t ns);            /* index of the bin that holds ns; GPUIO_HIST_BINS = overflow */
+uint64_t gpuio_hist_bin_low(unsigned bin);       /* smallest value of a bin */
+uint64_t gpuio_hist_bin_width(unsigned bin);     /* number of whole nanoseconds in a bin */
+int gpuio_hist_quantile(const struct gpuio_hist *h, double q, uint64_t *ns); /* bin middle clamped to [min,max];
+                                                                              * -ENODATA when empty, -EINVAL on q */
+
+/* ---- clock ------------------------------------------------------------------------------------------------ */
+
+enum { GPUIO_CLOCK_MONOTONIC = 0, GPUIO_CLOCK_TSC = 1 };
+
+struct gpuio_clock {
+	int source;          /* GPUIO_CLOCK_*: TSC only where the kernel's clocksource is tsc and the TSC is invariant */
+	double ns_per_tick;  /* 1.0 for CLOCK_MONOTONIC */
+	double cost_ns;      /* mean cost of one stamp */
+	uint64_t resolution_ns; /* smallest step seen between two different stamps */
+};
+
+/* Chooses and calibrates (spins about 10 ms for TSC). force = -1 choose, else GPUIO_CLOCK_*; -ENOTSUP when forced
+ * to a TSC that cannot be trusted. */
+int gpuio_clock_init(struct gpuio_clock *clock, int force, struct gpuio_why *why);
+
+/* ---- buffers: one pool per process, reused by every run ------------------------------------------------------ */
+
+struct gpuio_pool;
+
+struct gpuio_pool_info {
+	void *base;          /* 2 MiB aligned */
+	uint64_t bytes;      /* mapped */
+	uint64_t huge_bytes; /* backed by huge pages as /proc/self/smaps says; 0 when unknown */
+};
+
+struct gpuio_pool *gpuio_pool_new(void);
+/* Grows (never shrinks) to at least `bytes`, prefaulted, MADV_HUGEPAGE. A pool that grew has moved. */
+int gpuio_pool_reserve(struct gpuio_pool *pool, uint64_t bytes, struct gpuio_why *why);
+void gpuio_pool_describe(const struct gpuio_pool *pool, struct gpuio_pool_info *info);
+void gpuio_pool_free(struct gpuio_pool *pool);
+
+/* ---- data pattern: position dependent, incompressible, checkable at any 512-byte boundary ------------------- */
+
+/* Each 512-byte sector of a target holds: word 0 = mix(seed, file offset of the sector); word 1 = body index b;
+ * words 2..63 = the body stream at b. So a sector proves where it belongs and that no byte of it changed, and a
+ * prepared buffer becomes valid for any offset by stamping word 0 of its sectors. */
+#define GPUIO_SECTOR 512u
+
+void gpuio_pattern_fill(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed); /* whole sectors, unique bodies */
+void gpuio_pattern_stamp(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed); /* word 0 only */
+/* Returns the number of bad sectors; *first_bad = file offset of the first one. */
+uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
+
+/* ---- a cell's geometry -------------------------------------------------------------------------------------- */
+
+enum { GPUIO_READ = 0, GPUIO_WRITE = 1 };
+enum { GPUIO_SEQUENTIAL = 0, GPUIO_RANDOM = 1, GPUIO_ZIPF = 2 };
+enum { GPUIO_SYNC_NONE = 0, GPUIO_SYNC_END = 1, GPUIO_SYNC_EVERY = 2 }; /* END: fsync inside the window;
+                                                                         * EVERY: drain + fdatasync each sync_every */
+enum {
+	GPUIO_KNOB_FIXED_BUFFERS = 1 << 0,    /* asked; job->effective says what was had */
+	GPUIO_KNOB_REGISTERED_FILES = 1 << 1,
+	GPUIO_KNOB_SINGLE_ISSUER = 1 << 2,    /* SINGLE_ISSUER + DEFER_TASKRUN */
+	GPUIO_KNOB_MERGED_WAIT = 1 << 3,      /* submit only queues; reap submits and waits in one call (no slat) */
+	GPUIO_KNOB_REQUIRE = 1 << 15,         /* a knob that cannot be had is an error instead of being recorded as off */
+};
+
+struct gpuio_spec {
+	const char *engine;
+	int fd;                 /* opened by the caller with the flags the cell wants; never closed here; -1 for null */
+	uint32_t jobs;          /* worker threads */
+	uint32_t depth;         /* requests in flight per worker; 1 for synchronous engines */
+	uint32_t block;         /* bytes per request */
+	uint32_t submit_batch;  /* requests per submit call, 1..depth */
+	uint32_t reap_batch;    /* completions a reap waits for, 1..depth */
+	uint32_t order;         /* GPUIO_SEQUENTIAL, _RANDOM, _ZIPF */
+	uint32_t read_percent;  /* 0..100; the op of I/O number i is drawn from the seed */
+	uint32_t sync;          /* GPUIO_SYNC_* */
+	uint32_t sync_every;    /* writes between fdatasync calls, for GPUIO_SYNC_EVERY */
+	uint32_t knobs;         /* GPUIO_KNOB_* */
+	uint32_t verify;        /* 1 = check every read inside the loop (costs CPU inside the window; recorded) */
+	uint64_t region_offset; /* first byte of the region; multiple of block is not needed, alignment is */
+	uint64_t region_bytes;  /* floor(region_bytes / block) blocks are used */
+	double zipf_theta;      /* > 0; for GPUIO_ZIPF */
+	uint64_t seed;
+	uint64_t pattern_seed;  /* of the target file */
+	const int32_t *cpus;    /* jobs entries, -1 = not pinned; NULL = none pinned */
+	uint64_t timeout_ns;    /* of one window; 0 = none */
+	const uint32_t *stop;   /* read with relaxed atomics between submissions: non-zero ends the window early; may be
+	                         * NULL; may live in memory shared with another process */
+	const struct gpuio_clock *clock;
+	struct gpuio_pool *pool;
+	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
+};
+
+/* ---- one window -------------------------------------------------------------------------------------------- */
+
+struct gpuio_worker_result {
+	int32_t error;          /* 0 or -errno of the worker itself (not of an I/O) */
+	int32_t cpu;            /* CPU it was pinned to, -1 = not pinned */
+	int32_t tid;
+	int32_t pad;
+	uint64_t start_ns, end_ns;
+	uint64_t ios, bytes;
+	uint64_t cpu_ns;        /* CLOCK_THREAD_CPUTIME_ID over the window */
+};
+
+struct gpuio_window {
+	uint64_t start_ns, end_ns; /* barrier release .. end of the last worker (fsync included when sync = END) */
+	uint64_t ios, reads, writes, bytes; /* completed in full; from completion records only */
+	uint64_t errors;           /* completions with a negative result */
+	uint64_t short_ios;        /* completions with fewer bytes than asked */
+	int32_t first_error;       /* -errno of the first failed I/O, 0 = none */
+	int32_t first_error_op;    /* GPUIO_READ or GPUIO_WRITE */
+	uint64_t first_error_offset;
+	uint64_t syncs, sync_ns;   /* fsync / fdatasync calls and time spent in them, all workers */
+	int32_t stopped;           /* 1 = the stop flag ended it early */
+	int32_t stuck_worker;      /* index of a worker that did not return before the deadline, -1 = none */
+	/* CPU of this process over the window */
+	uint64_t cpu_ns;           /* CLOCK_PROCESS_CPUTIME_ID */
+	uint64_t user_ns, system_ns; /* getrusage(RUSAGE_SELF) */
+	uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
+	/* in-flight, counted at submit and reap by its own stamps, from ramp end to drain start, summed over workers */
+	double mean_in_flight;     /* integral / steady time, sum over workers; 0 when there was no steady stretch */
+	uint64_t steady_ns;        /* longest worker's steady stretch */
+	uint64_t steady_ios;       /* completions inside the steady stretches */
+	uint64_t steady_lat_ns;    /* sum of their total latencies */
+	double steady_rate;        /* sum over workers of steady completions per second */
+	uint64_t max_in_flight;    /* sum over workers of each one's largest in-flight count */
+	/* verification inside the loop */
+	uint64_t verified, bad;    /* blocks checked; blocks with a bad sector */
+	uint64_t first_bad_offset;
+	/* clock: TSC scale against CLOCK_MONOTONIC over this window */
+	double clock_ppm;          /* |measured / used - 1| * 1e6; 0 for CLOCK_MONOTONIC */
+};
+
+/* ---- a run: one cell's engine, workers and buffers, over several windows -------------------------------------- */
+
+struct gpuio_run;
+
+/* Starts the workers, opens the engine in each worker's own thread. On failure *run is NULL and why says what. */
+int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpuio_why *why);
+/* One timed stretch of exactly `ios` requests (fewer when stopped or failed); the offset stream goes on from window
+ * to window. 0; -ETIMEDOUT (window->stuck_worker names it; only close may follow); -errno of a worker. I/O errors and
+ * short I/O are counted, not returned; after 64 errors in a worker it ends its share. */
+int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
+/* Histograms of the last window, merged over workers. slat: before submit .. after submit (empty when not observable);
+ * clat: after submit .. reaped; lat: before submit .. reaped (always there). */
+const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
+void gpuio_worker_results(const struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
+/* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
+ * wrote last (writes, with pread on spec->fd). Counts blocks. */
+int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
+uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* every worker really has */
+void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
+/* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
+ * process should be given up. */
+int gpuio_close(struct gpuio_run *run);
+
+/* Offsets only, for tests and for checks against strace: writes the first n offsets (and ops) of a worker. */
+int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
+
+/* ---- the engine table -------------------------------------------------------------------------------------- */
+
+enum {
+	GPUIO_ENGINE_SYNC = 1 << 0,          /* submit returns with the I/O done: depth is 1 */
+	GPUIO_ENGINE_NEEDS_GPU = 1 << 1,
+	GPUIO_ENGINE_NEEDS_BLOCKDEV = 1 << 2,
+	GPUIO_ENGINE_FIXED_BUFFERS = 1 << 3, /* knows GPUIO_KNOB_FIXED_BUFFERS */
+	GPUIO_ENGINE_POLLED = 1 << 4,
+	GPUIO_ENGINE_NO_FILE = 1 << 5,       /* moves no data (null): nothing to verify */
+};
+
+/* One request. The job loop owns it; an engine reads the upper part and writes `result`. */
+struct gpuio_io {
+	void *buf;
+	uint64_t offset;
+	uint32_t length;
+	uint32_t index;  /* slot number 0..depth-1: index of the registered buffer */
+	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
+	int64_t result;  /* bytes moved, or -errno */
+	void *priv;      /* the engine's own, zero at open */
+	uint64_t started, submitted; /* ticks; the job loop's */
+};
+
+struct gpuio_job {
+	const struct gpuio_spec *spec;
+	const struct gpuio_engine *engine;
+	uint32_t worker;
+	uint32_t effective; /* GPUIO_KNOB_*; set by open */
+	struct gpuio_io *ios; /* depth requests, buffers set: an engine may register them in open */
+	struct gpuio_why why;
+	void *priv;
+};
+
+struct gpuio_engine {
+	const char *name;
+	uint32_t abi;   /* GPUIO_ABI */
+	uint32_t flags; /* GPUIO_ENGINE_* */
+	/* Required. Can this engine work on this machine? 0, or -errno and one sentence with the remedy. No side effects. */
+	int (*probe)(const char *library, struct gpuio_why *why);
+	/* Required. Called in the worker's own thread; keeps state in job->priv, sets job->effective. */
+	int (*open)(struct gpuio_job *job);
+	/* Required. Takes the first k of n requests and returns k; 0 = back-pressure, reap first; -errno = broken. */
+	int (*submit)(struct gpuio_job *job, struct gpuio_io *const *ios, unsigned n);
+	/* Required. Stores up to max finished requests in done and returns how many, waiting for at least min (min = 0: must
+	 * still make progress, so it enters the kernel). -errno = broken. */
+	int (*reap)(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max);
+	/* Required. Called in the worker's own thread, also after a failed open. */
+	void (*close)(struct gpuio_job *job);
+};
+
+unsigned gpuio_engine_count(void);                              /* built in */
+const struct gpuio_engine *gpuio_engine_at(unsigned i);
+const struct gpuio_engine *gpuio_engine_find(const char *name); /* NULL when there is none */
+int gpuio_engine_probe(const char *name, const char *library, struct gpuio_why *why);
+/* Loads the table `gpuio_engine` from a shared object (GPUIO_ENGINE_PATH). The handle lives as long as the process.
+ * -EINVAL when a callback is missing, -EPROTO when the ABI differs, -ENOENT when it cannot be opened. */
+int gpuio_engine_load(const char *path, const struct gpuio_engine **out, struct gpuio_why *why);
+
+#endif

@@ -1,0 +1,1 @@
+"""Frozen values every other room speaks in: cells, sizes, errors, capabilities; no I/O."""

@@ -1,0 +1,22 @@
+"""Capabilities: named facts about machine or target that a cell needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """A named fact that a probe can confirm or explain away.
+
+    Attributes:
+        name: short name used in marks and in ``--gpuio-require``.
+        title: what it means, for people.
+        parents: names of capabilities that must hold first; their reason is reported instead.
+        per_target: the probe needs the target's directory, not just the machine.
+    """
+
+    name: str
+    title: str
+    parents: tuple[str, ...] = ()
+    per_target: bool = False

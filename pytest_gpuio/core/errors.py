@@ -1,0 +1,60 @@
+"""The errors a person can see, each saying what happened, on what, and the remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+
+class GpuioError(Exception):
+    """Base of every error raised on purpose; its text is meant for the user as it stands."""
+
+
+class ConfigError(GpuioError):
+    """What was asked for cannot be done; raised before any I/O."""
+
+
+class TargetError(GpuioError):
+    """The target path or device cannot be used."""
+
+
+class CapabilityMissing(GpuioError):
+    """The machine or target lacks something the cell needs; becomes a skip."""
+
+
+class EngineError(GpuioError):
+    """The compiled engine refused or failed.
+
+    Attributes:
+        errno: positive errno, 0 when the failure has none.
+    """
+
+    def __init__(self, message: str, errno_: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno_
+
+
+class ChildDied(GpuioError):
+    """The measuring child crashed, hung or was given up; the cell is void and a new child is started."""
+
+
+class CellVoid(GpuioError):
+    """An impossible result: the gate that found it and why.
+
+    Attributes:
+        gate: name of the validity gate.
+    """
+
+    def __init__(self, gate: str, message: str) -> None:
+        super().__init__(f"{gate}: {message}")
+        self.gate = gate
+
+
+class Busy(GpuioError):
+    """Another run holds the host-wide lock."""
+
+
+def errno_text(code: int) -> str:
+    """``ENOSPC (No space left on device)`` for 28 or -28."""
+    code = abs(code)
+    return f"{errno.errorcode.get(code, f'errno {code}')} ({os.strerror(code)})"
