@@ -1,0 +1,120 @@
+"""Facts of one block device, read from sysfs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pytest_gpuio.media.medium import BlockDevice
+
+_BUS_TRANSPORTS = (
+    (re.compile(r"/session\d+/"), "iscsi"),
+    (re.compile(r"/rport-"), "fc"),
+    (re.compile(r"/usb\d+/"), "usb"),
+    (re.compile(r"/virtio\d+/"), "virtio"),
+    (re.compile(r"/(?:vbd|vscsi)-\d+/"), "xen"),
+    (re.compile(r"/ata\d+/"), "sata"),
+    (re.compile(r"/(?:end_device|sas_address)-"), "sas"),
+    (re.compile(r"/ndbus\d+/"), "nvdimm"),
+)
+
+
+def read_text(path: Path) -> str | None:
+    """Content without surrounding blanks; None when it cannot be read or is empty."""
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def read_int(path: Path) -> int | None:
+    """Content as a whole number; None when it cannot be read or is something else."""
+    text = read_text(path)
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def chosen(text: str | None) -> str | None:
+    """The word in brackets of ``none [mq-deadline]``; a single word stands for itself."""
+    if text is None:
+        return None
+    match = re.search(r"\[([^\]]+)\]", text)
+    if match is not None:
+        return match[1]
+    return text if " " not in text else None
+
+
+def whole_disk(node: Path) -> Path:
+    """The folder of the disk that a partition's folder lies in; any other folder itself."""
+    return node.parent if (node / "partition").exists() else node
+
+
+def block_node(device: tuple[int, int], root: Path) -> Path | None:
+    """Resolved sysfs folder of a block device number; None when sysfs does not know it."""
+    link = root / "sys/dev/block" / f"{device[0]}:{device[1]}"
+    try:
+        return link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return None
+
+
+def logical_block_size(device: tuple[int, int], root: str = "/") -> int | None:
+    """Logical block size in bytes of the device itself, not of what it stands on; None when unknown.
+
+    Direct I/O obeys the topmost device: a loop device with 4096-byte sectors over a 512-byte disk needs 4096.
+    """
+    node = block_node(device, Path(root))
+    return None if node is None else read_int(whole_disk(node) / "queue/logical_block_size")
+
+
+def transport(node: Path) -> str | None:
+    """How the device is attached; see :class:`BlockDevice`."""
+    told = read_text(node / "device/transport")
+    if told is not None:
+        return told
+    # The bus shows in the folder's own path. The table's order decides where two match: virtio-pmem is virtio before it
+    # is an nvdimm, and an iSCSI session is that before the network card's bus.
+    for pattern, name in _BUS_TRANSPORTS:
+        if pattern.search(f"{node}/"):
+            return name
+    return None
+
+
+def describe_device(node: Path) -> BlockDevice:
+    """Everything a result records of the whole disk whose sysfs folder is ``node``."""
+    queue = node / "queue"
+    return BlockDevice(
+        name=node.name.replace("!", "/"),
+        dev=read_text(node / "dev") or "",
+        model=read_text(node / "device/model"),
+        firmware=read_text(node / "device/firmware_rev") or read_text(node / "device/rev"),
+        transport=transport(node),
+        rotational=_read_flag(queue / "rotational"),
+        scheduler=chosen(read_text(queue / "scheduler")),
+        logical_block=read_int(queue / "logical_block_size"),
+        physical_block=read_int(queue / "physical_block_size"),
+        max_sectors_kb=read_int(queue / "max_sectors_kb"),
+        max_segments=read_int(queue / "max_segments"),
+        nr_requests=read_int(queue / "nr_requests"),
+        write_cache=read_text(queue / "write_cache"),
+        io_poll=_read_flag(queue / "io_poll"),
+        numa_node=_numa_node(node),
+    )
+
+
+def _read_flag(path: Path) -> bool | None:
+    value = read_int(path)
+    return None if value is None else value != 0
+
+
+def _numa_node(node: Path) -> int | None:
+    """The node of the device, or of the nearest bus device above it."""
+    for folder in (node / "device", *node.parents):
+        value = read_int(folder / "numa_node")
+        if value is not None:
+            return value if value >= 0 else None
+        if folder.name == "devices":
+            break
+    return None
