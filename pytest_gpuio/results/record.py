@@ -1,0 +1,246 @@
+"""The record of one measured cell, schema version 1: what ``extra_info["gpuio"]`` holds."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypedDict
+
+#: Raised only when a reader of the older version would be misled.
+SCHEMA: Final = 1
+
+StopReason = Literal["precision", "max_time", "max_windows", "interrupted"]
+ThreadRole = Literal["submitter", "kernel_helper", "other"]
+VerifyMode = Literal["sweep", "full", "none"]
+GateClass = Literal["impossible", "unsettled", "warning"]
+GateState = Literal["passed", "failed", "unknown", "exempt"]
+
+
+class Requested(TypedDict):
+    """What was asked for; ``bs`` in bytes, ``qd`` requests in flight per job."""
+
+    datapath: str
+    direct: bool
+    qd: int
+    bs: int
+    knobs: list[str]
+
+
+class Effective(TypedDict):
+    """What the evidence shows happened.
+
+    ``direct`` is null where no file is open; ``in_flight`` is the mean number of requests in flight over all jobs;
+    ``request_bytes`` is the mean size of a request as the device saw it, null where that is unknown; ``knob_reason``
+    says why a requested knob is off, null when none is.
+    """
+
+    datapath: str
+    direct: bool | None
+    in_flight: float
+    request_bytes: float | None
+    knobs: list[str]
+    knob_reason: str | None
+    evidence: list[str]
+
+
+class Distribution(TypedDict):
+    """A latency distribution in nanoseconds; figures are null when ``count`` is 0.
+
+    ``overflow`` values at or above 2^42 ns are in ``count``, ``mean_ns`` and ``max_ns``, not in the histogram.
+    """
+
+    count: int
+    overflow: int
+    min_ns: int | None
+    mean_ns: float | None
+    p50_ns: int | None
+    p90_ns: int | None
+    p95_ns: int | None
+    p99_ns: int | None
+    p999_ns: int | None
+    max_ns: int | None
+    histogram: str
+
+
+class Latency(TypedDict):
+    """Total latency, completion latency (after submit .. reaped), and submission latency with its reason if null."""
+
+    lat: Distribution
+    clat: Distribution
+    slat: Distribution | None
+    slat_reason: str | None
+
+
+class Windows(TypedDict):
+    """The timed stretches: one per pytest-benchmark round; ``start_ns`` is CLOCK_MONOTONIC.
+
+    ``rel_ci`` is the half-width of the confidence interval of the mean, relative to it; null with fewer than two
+    windows.
+    """
+
+    count: int
+    warmup: int
+    ios_per_window: int
+    seconds: list[float]
+    start_ns: list[int]
+    rel_ci: float | None
+    precision: float
+    stop_reason: StopReason
+    warmup_reason: str
+
+
+class CpuThread(TypedDict):
+    """CPU seconds of one thread of the measuring child."""
+
+    name: str
+    role: ThreadRole
+    seconds: float
+
+
+class LoadPoint(TypedDict):
+    """The load a CPU cost belongs to: rank orders at depth 1 and at saturation are opposite."""
+
+    qd: int
+    iops: float
+
+
+class Cpu(TypedDict):
+    """CPU the measuring child used over the windows; ``gb_per_s_per_core`` is null when that was too little to see."""
+
+    seconds: float
+    user_s: float
+    system_s: float
+    cores_used: float
+    gb_per_s_per_core: float | None
+    ns_per_io: float
+    threads: list[CpuThread]
+    voluntary_switches: int
+    involuntary_switches: int
+    minor_faults: int
+    major_faults: int
+    load_point: LoadPoint
+
+
+class Device(TypedDict):
+    """What the block layer counted over the measured stretch; all null with a reason when it has no counters.
+
+    ``counted`` names the devices (``major:minor``); ``in_flight`` and ``request_bytes`` are means; ``bytes_ratio`` is
+    block-layer bytes / completed bytes.
+    """
+
+    known: bool
+    reason: str | None
+    counted: list[str]
+    read_bytes: int | None
+    write_bytes: int | None
+    read_ios: int | None
+    write_ios: int | None
+    in_flight: float | None
+    request_bytes: float | None
+    bytes_ratio: float | None
+
+
+class Clock(TypedDict):
+    """The clock of per-I/O stamps; ``ppm`` is its worst disagreement with CLOCK_MONOTONIC over a window."""
+
+    source: str
+    cost_ns: float
+    resolution_ns: int
+    ppm: float
+
+
+class Buffers(TypedDict):
+    """Destination memory, in bytes."""
+
+    bytes: int
+    huge_bytes: int
+
+
+class Verify(TypedDict):
+    """Blocks whose content was checked in the destination memory, and how many were wrong."""
+
+    mode: VerifyMode
+    checked: int
+    bad: int
+
+
+class Syncs(TypedDict):
+    """Durability mode of writes, and the sync calls made inside the windows."""
+
+    mode: str
+    syncs: int
+    sync_seconds: float
+
+
+class Placement(TypedDict):
+    """CPUs of the workers (-1 = not pinned), and those that serve the target's interrupts; null where unknown."""
+
+    worker_cpus: list[int]
+    irq_cpus: list[int] | None
+
+
+class Target(TypedDict):
+    """The file or device measured; sizes in bytes."""
+
+    name: str
+    path: str
+    medium: str
+    medium_evidence: list[str]
+    file_system: str
+    mount_options: str
+    devices: list[dict[str, Any]]
+    file_bytes: int
+    region_bytes: int
+    alignment: int | None
+    alignment_source: str | None
+
+
+class Cache(TypedDict):
+    """Page-cache mode, and bytes of the region resident before and after; null where mincore cannot tell."""
+
+    mode: str
+    resident_before: int | None
+    resident_after: int | None
+
+
+#: The verdict of one validity gate (``class`` is a keyword, hence this form).
+Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "detail": str})
+
+
+class CellRecord(TypedDict):
+    """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
+
+    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30.
+    """
+
+    schema: int
+    case: str
+    suite: str
+    axes: dict[str, str | int]
+    phase: str
+    unit: Literal["s/io"]
+    status: Literal["measured"]
+    requested: Requested
+    effective: Effective
+    ios: int
+    reads: int
+    writes: int
+    bytes: int
+    seconds: float
+    iops: float
+    bytes_per_s: float
+    gb_per_s: float
+    gib_per_s: float
+    latency: Latency
+    windows: Windows
+    cpu: Cpu
+    device: Device
+    clock: Clock
+    buffers: Buffers
+    verify: Verify
+    durability: Syncs
+    placement: Placement
+    target: Target
+    cache: Cache
+    gates: list[Gate]
+    setup_seconds: float
+    seed: int
+    profile: str
