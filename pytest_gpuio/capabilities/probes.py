@@ -1,0 +1,18 @@
+"""The table of capabilities and how each one is asked of a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pytest_gpuio.core.capability import Capability
+
+_ALL = (
+    Capability("engine", "the compiled engine loads"),
+    Capability("libaio", "kernel native AIO (io_setup)", parents=("engine",)),
+    Capability("io_uring", "io_uring with a C library to drive it", parents=("engine",)),
+    Capability("o_direct", "the target's file system accepts O_DIRECT", per_target=True),
+)
+
+#: Every capability by name.
+CAPABILITIES: Mapping[str, Capability] = MappingProxyType({capability.name: capability for capability in _ALL})

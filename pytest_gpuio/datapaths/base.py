@@ -1,0 +1,92 @@
+"""The protocol every data path fulfils, and the evidence its proof is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was observed about a finished cell, independent of what was asked.
+
+    Attributes:
+        engine: name of the engine table that moved the bytes.
+        direct: O_DIRECT as ``fcntl(F_GETFL)`` reports it on the open file; None when there is no file.
+        device_ratio: block-layer bytes / completed bytes over the measured stretch; None when no counters exist.
+        resident_growth: bytes of the region that entered the page cache during the cell; None when unknown.
+        knobs: engine knobs every worker really had.
+        helper_threads: names of kernel helper threads seen in the measuring child.
+    """
+
+    engine: str
+    direct: bool | None
+    device_ratio: float | None
+    resident_growth: int | None
+    knobs: frozenset[str]
+    helper_threads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The data path the evidence supports.
+
+    Attributes:
+        effective: the path really taken, or None when the evidence contradicts every known path.
+        sentences: the evidence in words.
+    """
+
+    effective: str | None
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataPath:
+    """One way bytes travel between a medium and destination memory.
+
+    Attributes:
+        name: spelled as in the design's table of words; part of ids and history keys.
+        title: one sentence for people.
+        engine: engine table that drives it.
+        needs: capability names, checked in this order; the first missing one is the reason of the skip.
+        family: cells of one family share a measuring child.
+        synchronous: the engine has one request in flight per job; queue depths above 1 are never generated.
+        moves_data: False only for ``null``, which measures the tool itself.
+        knobs: engine knobs asked for by default.
+        prove: from evidence to the path really taken.
+    """
+
+    name: str
+    title: str
+    engine: str
+    needs: tuple[str, ...]
+    family: str
+    synchronous: bool
+    prove: Callable[[Evidence], Proof]
+    moves_data: bool = True
+    knobs: frozenset[str] = frozenset()
+
+
+def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:
+    """Sentences shared by every path that reads and writes a file through the kernel."""
+    sentences = [f"engine {evidence.engine}"]
+    if evidence.direct is not None:
+        sentences.append("O_DIRECT is set on the open file" if evidence.direct else "buffered: O_DIRECT is not set")
+    if evidence.device_ratio is None:
+        sentences.append("block-layer bytes unknown: no counters for this target")
+    else:
+        sentences.append(f"block-layer bytes are {evidence.device_ratio:.3f} of the bytes completed")
+    if evidence.resident_growth:
+        sentences.append(f"the page cache of the region grew by {evidence.resident_growth:,} bytes")
+    if evidence.helper_threads:
+        sentences.append("kernel helper threads seen: " + ", ".join(evidence.helper_threads))
+    return tuple(sentences)
+
+
+def kernel_path(name: str, engine: str) -> Callable[[Evidence], Proof]:
+    """A proof for paths whose only disguise is another engine: direct or buffered is told by the validity gates."""
+
+    def prove(evidence: Evidence) -> Proof:
+        return Proof(name if evidence.engine == engine else None, describe_kernel_io(evidence))
+
+    return prove

@@ -1,0 +1,46 @@
+"""The table of data paths, which third parties extend through the plugin's hook."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.datapaths.base import DataPath
+from pytest_gpuio.datapaths.io_uring import IO_URING
+from pytest_gpuio.datapaths.libaio import LIBAIO
+from pytest_gpuio.datapaths.null import NULL
+from pytest_gpuio.datapaths.psync import PSYNC
+
+_paths: dict[str, DataPath] = {path.name: path for path in (NULL, PSYNC, LIBAIO, IO_URING)}
+
+#: Every known data path by name, in order of registration.
+DATAPATHS: Mapping[str, DataPath] = MappingProxyType(_paths)
+
+
+def register(path: DataPath) -> None:
+    """Add a data path.
+
+    Raises:
+        ConfigError: the name is malformed or taken by another path.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", path.name):
+        raise ConfigError(f"data path name {path.name!r} must be lower-case letters, digits and '_', as ids need it.")
+    if _paths.setdefault(path.name, path) is not path:
+        raise ConfigError(f"data path {path.name!r} is registered twice: give yours another name.")
+
+
+def get(name: str) -> DataPath:
+    """The data path of that name.
+
+    Raises:
+        ConfigError: there is none; the message lists near matches.
+    """
+    try:
+        return _paths[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, _paths, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_paths)}."
+        raise ConfigError(f"unknown data path {name!r}: {hint}") from None

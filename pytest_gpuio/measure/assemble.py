@@ -1,0 +1,175 @@
+"""From what was asked, observed and judged to the record of schema version 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pytest_gpuio.core.cell import Cell
+from pytest_gpuio.datapaths import Evidence
+from pytest_gpuio.measure.gates import GateResult, Observed
+from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.prepare import PreparedTarget
+from pytest_gpuio.media import Medium
+from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Latency
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a record needs beside the observations: the cell, its target and medium, and the run's profile."""
+
+    cell: Cell
+    prepared: PreparedTarget
+    medium: Medium
+    profile: str
+
+
+def evidence(
+    plan: Plan, outcome: Mapping[str, Any], device_ratio: float | None, resident_growth: int | None
+) -> Evidence:
+    """The evidence a data path's proof is made from."""
+    return Evidence(
+        engine=plan.engine,
+        direct=outcome["direct"],
+        device_ratio=device_ratio if plan.cache == "direct" else None,
+        resident_growth=resident_growth,
+        knobs=frozenset(outcome["knobs"]),
+        helper_threads=tuple(sorted({t["name"] for t in outcome["threads"] if t["role"] == "kernel_helper"})),
+    )
+
+
+def _cpu(seen: Observed) -> Cpu:
+    windows: Sequence[Mapping[str, Any]] = seen.outcome["windows"]
+
+    def total(name: str) -> Any:
+        return sum(window[name] for window in windows)
+
+    return cpu_cost(
+        seconds=total("cpu_ns") / 1e9,
+        user_s=total("user_ns") / 1e9,
+        system_s=total("system_ns") / 1e9,
+        threads=seen.outcome["threads"],
+        voluntary_switches=total("voluntary_switches"),
+        involuntary_switches=total("involuntary_switches"),
+        minor_faults=total("minor_faults"),
+        major_faults=total("major_faults"),
+        wall_s=seen.totals.seconds,
+        ios=seen.totals.ios,
+        bytes_moved=seen.totals.bytes,
+        qd=seen.plan.qd,
+    )
+
+
+def _device(seen: Observed) -> Device:
+    counters = seen.outcome["counters"]
+    if counters is None:
+        reason = "no block device with counters lies under the target"
+        return unknown_device(reason if seen.path.moves_data else "no bytes moved")
+    view = seen.totals.device
+    return {
+        "known": True,
+        "reason": None,
+        "counted": list(seen.plan.counted),
+        "read_bytes": counters["read_bytes"],
+        "write_bytes": counters["write_bytes"],
+        "read_ios": counters["read_ios"],
+        "write_ios": counters["write_ios"],
+        "in_flight": None if view is None else view.in_flight,
+        "request_bytes": None if view is None else view.request_bytes,
+        "bytes_ratio": seen.totals.device_ratio,
+    }
+
+
+def _distribution(values: Mapping[str, Any]) -> Distribution:
+    return distribution(**{**values, "bins": dict(values["bins"])})
+
+
+def _latency(outcome: Mapping[str, Any]) -> Latency:
+    slat = _distribution(outcome["latency"]["slat"])
+    merged = "merged_wait" in outcome["knobs"]
+    reason = (
+        "submit and wait are one system call (merged_wait)" if merged else "the engine does not show when submit ends"
+    )
+    observable = slat["count"] > 0
+    return {
+        "lat": _distribution(outcome["latency"]["lat"]),
+        "clat": _distribution(outcome["latency"]["clat"]),
+        "slat": slat if observable else None,
+        "slat_reason": None if observable else reason,
+    }
+
+
+def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+    """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
+    cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
+    windows = outcome["windows"]
+    device = _device(seen)
+    return cell_record(
+        cell,
+        requested={
+            "datapath": cell.datapath,
+            "direct": plan.cache == "direct",
+            "qd": plan.qd,
+            "bs": plan.bs,
+            "knobs": sorted(plan.knobs),
+        },
+        effective={
+            "datapath": seen.proof.effective or "unknown",
+            "direct": outcome["direct"],
+            "in_flight": totals.in_flight if totals.in_flight is not None else float(plan.in_flight),
+            "request_bytes": device["request_bytes"],
+            "knobs": outcome["knobs"],
+            "knob_reason": outcome["knob_reason"],
+            "evidence": list(seen.proof.sentences),
+        },
+        reads=totals.reads,
+        writes=totals.writes,
+        bytes_moved=totals.bytes,
+        latency=_latency(outcome),
+        windows={
+            "count": len(windows),
+            "warmup": outcome["warmup"],
+            "ios_per_window": outcome["ios_per_window"],
+            "seconds": [(w["end_ns"] - w["start_ns"]) / 1e9 for w in windows],
+            "start_ns": [w["start_ns"] for w in windows],
+            "rel_ci": totals.relative_ci,
+            "precision": plan.precision,
+            "stop_reason": outcome["stop_reason"],
+            "warmup_reason": outcome["warmup_reason"],
+        },
+        cpu=_cpu(seen),
+        device=device,
+        clock=outcome["clock"] | {"ppm": max(w["clock_ppm"] for w in windows)},
+        buffers=outcome["buffers"],
+        verify={"mode": plan.verify if seen.path.moves_data else "none", "checked": totals.verified, "bad": totals.bad},
+        durability={
+            "mode": cell.durability,
+            "syncs": sum(w["syncs"] for w in windows),
+            "sync_seconds": sum(w["sync_ns"] for w in windows) / 1e9,
+        },
+        placement={"worker_cpus": outcome["worker_cpus"], "irq_cpus": outcome["irq_cpus"]},
+        target={
+            "name": cell.target,
+            "path": plan.path or "",
+            "medium": context.medium.name,
+            "medium_evidence": list(context.medium.evidence),
+            "file_system": context.medium.file_system,
+            "mount_options": context.medium.mount_options,
+            "devices": [asdict(device) for device in context.medium.devices],
+            "file_bytes": context.prepared.data_offset + context.prepared.data_bytes,
+            "region_bytes": plan.region_bytes,
+            "alignment": context.prepared.alignment,
+            "alignment_source": context.prepared.alignment_source,
+        },
+        cache={
+            "mode": plan.cache,
+            "resident_before": outcome["resident_before"],
+            "resident_after": outcome["resident_after"],
+        },
+        gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
+        setup_seconds=outcome["setup_seconds"],
+        seed=plan.seed,
+        profile=context.profile,
+    )

@@ -1,0 +1,269 @@
+"""Child side: run one planned cell and return what was observed, judged by nobody yet."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpuio.core.errors import CellVoid, GpuioError
+from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window
+from pytest_gpuio.measure import cpu, interrupts
+from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
+from pytest_gpuio.media import read_counters
+from pytest_gpuio.targets import drop, open_target, resident_bytes, warm
+
+if TYPE_CHECKING:
+    from pytest_gpuio.isolation.serve import Emit
+
+_PROGRESS_EVERY_S = 1.0
+
+
+def run_spec(plan: Plan, fd: int) -> RunSpec:
+    """The engine's view of a plan."""
+    return RunSpec(
+        engine=plan.engine,
+        fd=fd,
+        jobs=plan.jobs,
+        depth=plan.qd,
+        block=plan.bs,
+        submit_batch=plan.submit_batch,
+        reap_batch=plan.reap_batch,
+        order=plan.order,
+        read_percent=plan.read_percent,
+        sync=plan.sync,
+        sync_every=plan.sync_every,
+        knobs=frozenset(plan.knobs),
+        require_knobs=False,
+        verify=plan.verify == "full",
+        region_offset=plan.region_offset,
+        region_bytes=plan.region_bytes,
+        zipf_theta=plan.zipf_theta,
+        seed=plan.seed,
+        pattern_seed=plan.pattern_seed,
+        cpus=plan.cpus,
+        timeout_s=plan.timeout_s,
+        library=plan.library,
+    )
+
+
+class CellRun:
+    """One cell from open file to outcome."""
+
+    def __init__(self, plan: Plan, clock: Clock, pool: Pool, stop: memoryview, emit: Emit) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._pool = pool
+        self._stop = stop
+        self._emit = emit
+        self._fd = -1
+        self._progress_at = time.monotonic()
+
+    def outcome(self) -> dict[str, Any]:
+        """Measure.
+
+        Returns:
+            JSON-able observations; see :mod:`pytest_gpuio.measure.assemble` for what is made of them.
+
+        Raises:
+            EngineError: the engine could not be opened, broke, or a window was stuck.
+            CellVoid: the cache state asked for could not be reached.
+        """
+        plan = self._plan
+        started = time.monotonic()
+        with ExitStack() as stack:
+            direct = None
+            if plan.path is not None:
+                self._fd = open_target(
+                    plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
+                )
+                stack.callback(os.close, self._fd)
+                direct = bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+            self._prepare_cache()
+            resident_before = self._resident()
+            run = stack.enter_context(Run(run_spec(plan, self._fd), self._clock, self._pool, self._stop))
+            setup_seconds = time.monotonic() - started
+            ios, warm_up = self._warm_up(run)
+            observed = self._measure(run, ios)
+            sweep = None
+            if plan.verify != "none" and observed["windows"]:
+                swept = run.sweep()
+                sweep = {"checked": swept.checked, "bad": swept.bad, "first_bad": swept.first_bad_offset}
+            info = self._pool.info()
+            return observed | {
+                "direct": direct,
+                "setup_seconds": setup_seconds,
+                "ios_per_window": ios,
+                "warmup": warm_up.windows,
+                "warmup_reason": warm_up.reason,
+                "sweep": sweep,
+                "resident_before": resident_before,
+                "resident_after": self._resident(),
+                "knobs": sorted(run.effective_knobs),
+                "knob_reason": run.knob_reason or None,
+                "buffers": {
+                    "bytes": plan.in_flight * plan.bs,
+                    "huge_bytes": min(info.huge_bytes, plan.in_flight * plan.bs),
+                },
+                "clock": {
+                    "source": self._clock.source,
+                    "cost_ns": self._clock.cost_ns,
+                    "resolution_ns": self._clock.resolution_ns,
+                },
+            }
+
+    def _resident(self) -> int | None:
+        """Bytes of the region in the page cache."""
+        if self._fd < 0:
+            return None
+        return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
+
+    def _prepare_cache(self) -> None:
+        plan = self._plan
+        if self._fd < 0:
+            return
+        if plan.cache == "hot":
+            warm(self._fd, plan.region_offset, plan.region_bytes)
+            return
+        left = drop(self._fd, plan.region_offset, plan.region_bytes)
+        # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
+        # cache they are the thing itself.
+        if plan.cache == "cold" and left:
+            raise CellVoid(
+                "cold_cache",
+                f"{left:,} bytes of {plan.path} stay in the page cache after fdatasync and POSIX_FADV_DONTNEED "
+                "(mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
+            )
+
+    def _window(self, run: Run, ios: int) -> Window:
+        if self._plan.cache == "cold":
+            self._prepare_cache()
+        return run.window(ios)
+
+    def _broken(self, window: Window) -> bool:
+        return bool(window.errors or window.short_ios or window.stopped)
+
+    def _warm_up(self, run: Run) -> tuple[int, WarmUp]:
+        """Find the window's fixed I/O count, then run windows until they are flat; all of them are discarded."""
+        plan = self._plan
+        warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
+        # A cold window must not meet a page that it brought in itself.
+        most = plan.blocks if plan.cache == "cold" else 1 << 62
+        ios = plan.blocks if plan.round == "region" else min(plan.least_ios, most)
+        while True:
+            window = self._window(run, ios)
+            seconds = (window.end_ns - window.start_ns) / 1e9
+            self._say("warm-up", seconds, warm_up.windows)
+            if self._broken(window):
+                warm_up.reason = "broken off"
+                return ios, warm_up
+            if plan.round == "time" and seconds < plan.window_s and ios < most:
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                ios = min(int(ios * growth) + 1, most)
+                warm_up.seconds += seconds
+                continue
+            if warm_up.done(seconds, ios):
+                return ios, warm_up
+
+    def _measure(self, run: Run, ios: int) -> dict[str, Any]:
+        plan = self._plan
+        rule = StoppingRule(plan.precision, plan.max_time)
+        windows: list[Window] = []
+        costs: list[float] = []
+        seconds = 0.0
+        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat")}
+        submitters = [0.0] * plan.jobs
+        interrupts_before = interrupts.read(plan.interrupt_names)
+        tasks_before = cpu.tasks()
+        counters_before = read_counters(plan.counted)
+        stop_reason: StopReason | None = None
+        while stop_reason is None:
+            window = self._window(run, ios)
+            if window.stopped:
+                stop_reason = "interrupted"
+                break
+            windows.append(window)
+            spent = (window.end_ns - window.start_ns) / 1e9
+            seconds += spent
+            costs.append(spent / max(window.ios, 1))
+            for name, histogram in run.histograms().items():
+                histograms[name].merge(histogram)
+            for worker, result in enumerate(window.workers):
+                submitters[worker] += result.cpu_ns / 1e9
+            if self._broken(window):
+                stop_reason = "max_windows"
+                break
+            stop_reason = rule.reason(costs, seconds)
+            self._say("measuring", seconds, len(windows))
+        counters_after = read_counters(plan.counted)
+        tasks_after = cpu.tasks()
+        total_cpu = sum(window.cpu_ns for window in windows) / 1e9
+        shares = cpu.split(total_cpu, submitters, tasks_before, tasks_after)
+        delta = None if counters_before is None or counters_after is None else counters_after - counters_before
+        return {
+            "stop_reason": stop_reason,
+            "windows": [window_values(window) for window in windows],
+            "latency": {name: histogram_values(histogram) for name, histogram in histograms.items()},
+            "threads": [{"name": share.name, "role": share.role, "seconds": share.seconds} for share in shares],
+            "counters": None if delta is None else asdict(delta),
+            "irq_cpus": interrupts.serving_cpus(interrupts_before, interrupts.read(plan.interrupt_names)),
+            "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+        }
+
+    def _say(self, stage: str, seconds: float, windows: int) -> None:
+        now = time.monotonic()
+        if now - self._progress_at >= _PROGRESS_EVERY_S:
+            self._progress_at = now
+            self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+_WINDOW_FIELDS = (
+    "start_ns", "end_ns", "ios", "reads", "writes", "bytes", "errors", "short_ios", "first_error", "first_error_op",
+    "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
+    "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
+    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm",
+)  # fmt: skip
+
+
+def window_values(window: Window) -> dict[str, Any]:
+    """The window's fields as JSON-able values."""
+    return {name: getattr(window, name) for name in _WINDOW_FIELDS}
+
+
+def histogram_values(histogram: Histogram) -> dict[str, Any]:
+    """The histogram as JSON-able values, bins as pairs."""
+    return {
+        "count": histogram.count,
+        "overflow": histogram.overflow,
+        "sum_ns": histogram.sum_ns,
+        "min_ns": histogram.min_ns,
+        "max_ns": histogram.max_ns,
+        "bins": sorted(histogram.bins().items()),
+    }
+
+
+def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, int]:
+    """One tiny untimed window, for ``--benchmark-disable`` and xdist: does the cell work at all?
+
+    Raises:
+        GpuioError: an I/O failed, was short, or brought wrong data.
+    """
+    with ExitStack() as stack:
+        fd = -1
+        if plan.path is not None:
+            fd = open_target(
+                plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
+            )
+            stack.callback(os.close, fd)
+        run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
+        window = run.window(min(plan.in_flight, plan.blocks))
+        swept = run.sweep()
+        if window.errors or window.short_ios or swept.bad:
+            raise GpuioError(
+                f"smoke run: {window.errors} failed, {window.short_ios} short, {swept.bad} wrong blocks of {window.ios}"
+            )
+        return {"ios": window.ios, "checked": swept.checked}

@@ -1,0 +1,101 @@
+"""The measuring child's entry point: ``python -P -m pytest_gpuio.measure.child``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_gpuio.core.errors import GpuioError
+from pytest_gpuio.isolation.serve import serve, stop_word
+from pytest_gpuio.measure.plan import Plan
+
+
+class _Measuring:
+    """State kept between the cells of one child: the calibrated clock and the pooled buffers."""
+
+    def __init__(self) -> None:
+        from pytest_gpuio.engine import Clock, Pool
+
+        self.clock = Clock.calibrate()
+        self.pool = Pool()
+
+
+class Handlers:
+    """What a measuring child can be asked."""
+
+    def __init__(self) -> None:
+        self._measuring: _Measuring | None = None
+
+    def _state(self) -> _Measuring:
+        if self._measuring is None:
+            self._measuring = _Measuring()
+        return self._measuring
+
+    def probe(self, params: dict[str, Any], emit: Any) -> str | None:  # noqa: ARG002 - the handler's signature
+        """None when the capability ``name`` is there, else the sentence with the remedy."""
+        from pytest_gpuio import engine
+
+        name = params["name"]
+        try:
+            if name == "engine":
+                engine.engine_names()
+                return None
+            if name == "o_direct":
+                from pytest_gpuio.targets import refuses_direct
+
+                return refuses_direct(params["target"])
+            return engine.probe(name, engine.find_liburing() if name == "io_uring" else None)
+        except GpuioError as error:
+            return str(error)
+
+    def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
+        """Make sure a target file of ours is there; emits ``progress`` with bytes done and total."""
+        from pytest_gpuio.targets import direct_alignment, lay_out
+
+        word = stop_word()
+
+        def progress(done: int, total: int) -> None:
+            emit("progress", stage="layout", done=done, total=total)
+
+        target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=lambda: word[0] != 0)
+        alignment = direct_alignment(target.path)
+        return {
+            "path": str(target.path),
+            "data_offset": target.data_offset,
+            "data_bytes": target.data_bytes,
+            "pattern_seed": target.pattern_seed,
+            "reused": target.reused,
+            "alignment": None if alignment is None else alignment.offset,
+            "memory_alignment": None if alignment is None else alignment.memory,
+            "alignment_source": None if alignment is None else alignment.source,
+        }
+
+    def measure(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
+        """Measure the cell of a plan."""
+        from pytest_gpuio.measure.cell import CellRun
+
+        state = self._state()
+        return CellRun(Plan.from_params(params), state.clock, state.pool, stop_word(), emit).outcome()
+
+    def smoke(self, params: dict[str, Any], emit: Any) -> dict[str, int]:  # noqa: ARG002 - the handler's signature
+        """A tiny untimed run of the cell of a plan."""
+        from pytest_gpuio.measure.cell import smoke
+
+        state = self._state()
+        return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())
+
+
+def main() -> None:
+    """Serve requests until the parent closes the pipe."""
+    handlers = Handlers()
+    serve(
+        {
+            "probe": handlers.probe,
+            "lay_out": handlers.lay_out,
+            "measure": handlers.measure,
+            "smoke": handlers.smoke,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

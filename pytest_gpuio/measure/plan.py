@@ -1,0 +1,91 @@
+"""The plan of one cell: everything the measuring child needs, as plain JSON-able values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pytest_gpuio.core.cell import Cache
+
+Round = Literal["time", "region"]
+VerifyMode = Literal["none", "sweep", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one cell is to be measured.
+
+    Attributes:
+        engine: engine table. library: its run-time library, None = search.
+        path: target file; None for paths that move no data.
+        region_offset, region_bytes: the part of the file the cell works on, bytes.
+        order, read_percent, zipf_theta: the workload's access pattern.
+        bs, qd, jobs, submit_batch, reap_batch: geometry; bytes and counts.
+        knobs: engine knobs asked for.
+        cache: ``direct``, ``cold`` or ``hot``.
+        sync, sync_every, dsync: durability of writes.
+        round: ``time`` = a window of a fixed number of I/Os of about ``window_s``; ``region`` = one pass over it.
+        window_s: seconds a window should last at least.
+        precision: wanted relative half-width of the mean's 95 % confidence interval.
+        max_time: seconds of measured windows, at most.
+        timeout_s: seconds after which a window is stuck.
+        verify: ``sweep`` checks what the last window left in memory, ``full`` every read, ``none`` nothing.
+        counted: block devices ("M:m") whose counters are read.
+        interrupt_names: prefixes of the device's lines in ``/proc/interrupts``.
+        cpus: CPU of each worker, -1 = not pinned.
+    """
+
+    engine: str
+    library: str | None
+    path: str | None
+    region_offset: int
+    region_bytes: int
+    pattern_seed: int
+    order: str
+    read_percent: int
+    zipf_theta: float
+    bs: int
+    qd: int
+    jobs: int
+    submit_batch: int
+    reap_batch: int
+    knobs: tuple[str, ...]
+    cache: Cache
+    sync: Literal["none", "end", "every"]
+    sync_every: int
+    dsync: bool
+    round: Round
+    window_s: float
+    precision: float
+    max_time: float
+    timeout_s: float
+    verify: VerifyMode
+    counted: tuple[str, ...]
+    interrupt_names: tuple[str, ...]
+    cpus: tuple[int, ...]
+    seed: int
+
+    @property
+    def blocks(self) -> int:
+        """Whole blocks in the region."""
+        return self.region_bytes // self.bs
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight when every job is at its depth."""
+        return self.qd * self.jobs
+
+    @property
+    def least_ios(self) -> int:
+        """Completions a window needs at least, so that ramp and drain weigh little (gate ``enough_io``)."""
+        return 20 * self.in_flight
+
+    def to_params(self) -> dict[str, Any]:
+        """The plan as a message for the child."""
+        return asdict(self)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Plan:
+        """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})

@@ -1,0 +1,189 @@
+"""From a target's name and a cell to the plan the child gets: which file, which region, which geometry."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_gpuio.core.cell import Cell
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.plan import Plan, VerifyMode
+from pytest_gpuio.media import Medium
+from pytest_gpuio.phases import Durability, Workload
+from pytest_gpuio.targets import check_geometry, direct_alignment, target_file
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much effort a run spends; the named ones are in :data:`PROFILES`.
+
+    Attributes:
+        size: bytes of a target's data region.
+        precision: wanted relative half-width of the mean's 95 % confidence interval.
+        max_time: seconds of measured windows per cell.
+        window_s: seconds a window lasts at least.
+    """
+
+    name: str
+    size: int
+    precision: float
+    max_time: float
+    window_s: float
+
+
+PROFILES: Final = {
+    profile.name: profile
+    for profile in (
+        Profile("quick", size=1 << 30, precision=0.05, max_time=1.5, window_s=0.15),
+        Profile("standard", size=8 << 30, precision=0.02, max_time=10.0, window_s=0.25),
+        Profile("thorough", size=32 << 30, precision=0.01, max_time=60.0, window_s=0.5),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTarget:
+    """A laid-out file of ours and what direct I/O on it needs.
+
+    Attributes:
+        path: the file. data_offset, data_bytes: its data region. pattern_seed: of its content.
+        alignment, memory_alignment: bytes, None = unknown. alignment_source: who said so.
+    """
+
+    path: str
+    data_offset: int
+    data_bytes: int
+    pattern_seed: int
+    alignment: int | None
+    memory_alignment: int | None
+    alignment_source: str | None
+
+
+#: Stands for the file of paths that move no data.
+NO_TARGET: Final = PreparedTarget("", 0, 0, 0, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """A profile after the user's own options, and what else shapes every plan of a run.
+
+    Attributes:
+        region_bytes: bytes every cell works on.
+        timeout_s: seconds after which a window is stuck, None = from its bytes.
+    """
+
+    profile: str
+    region_bytes: int
+    precision: float
+    max_time: float
+    window_s: float
+    seed: int
+    verify: VerifyMode
+    timeout_s: float | None = None
+
+
+def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
+    """A CPU per worker, from the highest down since CPU 0 takes the housekeeping; all -1 when they outnumber CPUs."""
+    if jobs > len(available):
+        return (-1,) * jobs
+    return tuple(reversed(available))[:jobs]
+
+
+def file_for(target: Path, workload: Workload) -> Path:
+    """The file of a target that a workload runs on: reads and writes use different files of a directory."""
+    return target_file(target, writable=workload.needs_write_file)
+
+
+def check_before_layout(cell: Cell, path: DataPath, workload: Workload, file: Path, effort: Effort) -> None:
+    """Refuse impossible geometry while no byte has been written yet.
+
+    Raises:
+        ConfigError: with the numbers and the remedy.
+    """
+    if path.synchronous and cell.qd > 1:
+        raise ConfigError(
+            f"{path.name} has one request in flight per job: use --gpuio-jobs={cell.qd} instead of qd {cell.qd}."
+        )
+    if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
+        raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
+    if workload.round == "region":
+        least = 20 * cell.qd * cell.jobs * cell.bs
+        if effort.region_bytes < least:
+            raise ConfigError(
+                f"{workload.name} passes once over the target per round, which must hold 20 x queue depth {cell.qd} x "
+                f"{cell.jobs} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
+                f"{effort.region_bytes:,}: use --gpuio-size={-(-least >> 20)}M or more."
+            )
+    check_geometry(
+        file,
+        block=cell.bs,
+        depth=cell.qd,
+        jobs=cell.jobs,
+        region_bytes=effort.region_bytes,
+        direct=cell.cache == "direct",
+        alignment=direct_alignment(file) if path.moves_data else None,
+        aio=path.engine == "libaio",
+        order=workload.order,
+    )
+
+
+def make_plan(
+    cell: Cell, path: DataPath, workload: Workload, prepared: PreparedTarget, medium: Medium, effort: Effort
+) -> Plan:
+    """The plan of a cell on its prepared target."""
+    durability = Durability.parse(cell.durability)
+    slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
+    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.jobs * cell.bs
+    return Plan(
+        engine=path.engine,
+        library=None,
+        path=prepared.path if path.moves_data else None,
+        region_offset=prepared.data_offset,
+        region_bytes=min(effort.region_bytes, prepared.data_bytes) if path.moves_data else effort.region_bytes,
+        pattern_seed=prepared.pattern_seed,
+        order=workload.order,
+        read_percent=workload.read_percent,
+        zipf_theta=workload.zipf_theta or 0.0,
+        bs=cell.bs,
+        qd=cell.qd,
+        jobs=cell.jobs,
+        submit_batch=cell.submit_batch,
+        reap_batch=cell.reap_batch,
+        knobs=tuple(sorted(path.knobs)),
+        cache=cell.cache,
+        sync={"fsync": "end", "fdatasync": "every"}.get(durability.mode, "none"),  # type: ignore[arg-type]
+        sync_every=durability.every,
+        dsync=durability.mode == "dsync",
+        round=workload.round,
+        window_s=effort.window_s,
+        precision=effort.precision,
+        max_time=effort.max_time,
+        timeout_s=effort.timeout_s or max(60.0, window_bytes / slowest),
+        verify=effort.verify,
+        counted=medium.counted if path.moves_data else (),
+        interrupt_names=interrupt_names(medium),
+        cpus=choose_cpus(cell.jobs, affinity()),
+        seed=effort.seed,
+    )
+
+
+def interrupt_names(medium: Medium) -> tuple[str, ...]:
+    """Prefixes of the target's lines in ``/proc/interrupts``: ``nvme0q`` for nvme0n1, ``virtio2-`` for virtio2."""
+    names = []
+    for device in medium.devices:
+        if device.name.startswith("nvme"):
+            names.append(_nvme_queue(device.name))
+        else:
+            link = os.path.realpath(f"/sys/block/{device.name}/device")
+            if Path(link).name.startswith("virtio"):
+                names.append(Path(link).name + "-")
+    return tuple(names)
+
+
+def _nvme_queue(name: str) -> str:
+    number = name.removeprefix("nvme").split("n")[0].split("c")[0]
+    return f"nvme{number}q"

@@ -1,0 +1,195 @@
+"""Parent side: one run's children, targets and capabilities; measures cells one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pytest_gpuio.capabilities import Resolver
+from pytest_gpuio.core.cell import Cell
+from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError
+from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.isolation import Children
+from pytest_gpuio.measure import gates
+from pytest_gpuio.measure.assemble import Context, evidence, record
+from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.prepare import (
+    NO_TARGET,
+    Effort,
+    PreparedTarget,
+    check_before_layout,
+    file_for,
+    make_plan,
+)
+from pytest_gpuio.measure.totals import sum_up
+from pytest_gpuio.media import Medium
+from pytest_gpuio.phases import Workload
+from pytest_gpuio.results.record import CellRecord
+
+CHILD_MODULE = "pytest_gpuio.measure.child"
+#: (what is going on, values): for a live line; called in the parent, between the child's windows.
+Progress = Callable[[Mapping[str, Any]], None]
+
+_PROBE_DEADLINE_S = 15.0
+#: Seconds a child may need to start, open files and rings, and pool its buffers, beyond its windows.
+_SETUP_S = 60.0
+#: A layout that makes no progress for so long is stuck.
+_LAYOUT_SILENCE_S = 120.0
+
+
+class VoidCell(CellVoid):
+    """A void with what every gate found, in sentences."""
+
+    def __init__(self, gate: str, message: str, evidence: Sequence[str]) -> None:
+        super().__init__(gate, message)
+        self.evidence = tuple(evidence)
+
+
+class Session:
+    """Everything measured cells share; closes its children at the end.
+
+    Args:
+        effort: size, precision and time of every cell.
+        media: the medium of each target name.
+        targets: the path of each target name.
+    """
+
+    def __init__(self, effort: Effort, targets: Mapping[str, Path], media: Mapping[str, Medium]) -> None:
+        self._effort = effort
+        self._targets = targets
+        self._media = media
+        self._children = Children(CHILD_MODULE)
+        self._prepared: dict[Path, PreparedTarget] = {}
+        self._capabilities = Resolver(self._probe)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every child; bounded."""
+        self._children.close_all()
+
+    def _probe(self, name: str, target: str | None) -> str | None:
+        params = {"name": name, "target": target}
+        try:
+            answer = self._children.get("probe").request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+        except ChildDied as error:
+            self._children.replace("probe")
+            return f"the probe of {name} did not survive: {error}"
+        return None if answer is None else str(answer)
+
+    def missing(self, cell: Cell, path: DataPath) -> str | None:
+        """The first capability the cell lacks as ``needs NAME: sentence``, or None."""
+        for name in self.needs(cell, path):
+            reason = self._capabilities.reason(name, str(self._targets[cell.target]))
+            if reason is not None:
+                return f"needs {name}: {reason}"
+        return None
+
+    def capability(self, name: str, target: str | None = None) -> str | None:
+        """None when the machine has it, else why not."""
+        return self._capabilities.reason(name, str(self._targets[target]) if target else None)
+
+    @staticmethod
+    def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
+        """Names of the capabilities a cell needs, in the order they are checked."""
+        return (*path.needs, "o_direct") if path.moves_data and cell.cache == "direct" else path.needs
+
+    def _prepare(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> PreparedTarget:
+        target = self._targets[cell.target]
+        file = file_for(target, workload)
+        check_before_layout(cell, path, workload, file, self._effort)
+        if not path.moves_data:
+            return NO_TARGET
+        if file not in self._prepared:
+            laid = self._ask(
+                "layout",
+                "lay_out",
+                {"path": str(file), "data_bytes": self._effort.region_bytes},
+                deadline_s=self._effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
+                silence_s=_LAYOUT_SILENCE_S,
+                progress=progress,
+            )
+            laid.pop("reused")
+            self._prepared[file] = PreparedTarget(**laid)
+            # Now that the file is there, its own alignment is known, which may be stricter than its directory's.
+            check_before_layout(cell, path, workload, file, self._effort)
+        return self._prepared[file]
+
+    def _ask(
+        self,
+        family: str,
+        op: str,
+        params: Mapping[str, Any],
+        *,
+        deadline_s: float,
+        silence_s: float | None = None,
+        progress: Progress,
+    ) -> Any:
+        """One request to a family's child, which is replaced when it did not survive or cannot be trusted any more."""
+
+        def forward(event: str, values: Mapping[str, Any]) -> None:
+            if event == "progress":
+                progress(values)
+
+        try:
+            return self._children.get(family).request(
+                op, dict(params), deadline_s=deadline_s, silence_s=silence_s, on_event=forward
+            )
+        except (ChildDied, EngineError):
+            self._children.replace(family)
+            raise
+
+    def _plan(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> tuple[Plan, PreparedTarget]:
+        prepared = self._prepare(cell, path, workload, progress)
+        return make_plan(cell, path, workload, prepared, self._media[cell.target], self._effort), prepared
+
+    def measure(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> CellRecord:
+        """Measure a cell and judge it.
+
+        Raises:
+            VoidCell: the result is impossible; it carries the record.
+            ConfigError: the geometry is impossible. TargetError: the target cannot be used.
+            CapabilityMissing: found only when the file was opened.
+            ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
+            KeyboardInterrupt: the user stopped it; the child was told.
+        """
+        plan, prepared = self._plan(cell, path, workload, progress)
+        window_s = plan.timeout_s + 5.0
+        outcome = self._ask(
+            path.family,
+            "measure",
+            plan.to_params(),
+            deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
+            silence_s=_SETUP_S + window_s,
+            progress=progress,
+        )
+        if outcome["stop_reason"] == "interrupted" or not outcome["windows"]:
+            raise KeyboardInterrupt
+        medium = self._media[cell.target]
+        totals = sum_up(plan, outcome)
+        proof = path.prove(evidence(plan, outcome, totals.device_ratio, totals.resident_growth))
+        seen = gates.Observed(plan, path, medium.name, outcome, totals, proof)
+        results = gates.check(seen)
+        for result in results:
+            if result.kind == "impossible" and result.state == "failed":
+                self._children.replace(path.family)
+                raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
+        return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
+
+    def smoke(self, cell: Cell, path: DataPath, workload: Workload) -> int:
+        """Run a few requests, untimed and unrecorded; returns how many.
+
+        Raises:
+            GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
+        """
+        plan, _ = self._plan(cell, path, workload, lambda _values: None)
+        answer = self._ask(path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None)
+        return int(answer["ios"])

@@ -1,0 +1,136 @@
+"""Sums over a cell's measured windows, from completion records and independent counters."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.stopping import relative_ci
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """What the block layer saw: mean requests held, and mean bytes per request."""
+
+    in_flight: float
+    request_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums and ratios over the measured windows; None where something could not be observed.
+
+    Attributes:
+        seconds: sum of the windows' durations. costs: seconds per I/O of each window.
+        in_flight: time-weighted mean of requests in flight, from the counter at submit and reap.
+        little_ratio: throughput x mean latency over ``in_flight``.
+        device_ratio: block-layer bytes over completed bytes less what may straddle the ends.
+        half_change: relative change of cost from the first to the second half of the windows.
+    """
+
+    ios: int
+    reads: int
+    writes: int
+    bytes: int
+    seconds: float
+    costs: tuple[float, ...]
+    errors: int
+    short_ios: int
+    first_error: int
+    first_error_op: int
+    first_error_offset: int
+    fewest_ios: int
+    shortest_s: float
+    in_flight: float | None
+    little_ratio: float | None
+    device: DeviceView | None
+    device_ratio: float | None
+    resident_growth: int | None
+    verified: int
+    bad: int
+    first_bad: int
+    relative_ci: float | None
+    half_change: float | None
+
+
+def _sum(windows: Sequence[Mapping[str, Any]], name: str) -> Any:
+    return sum(window[name] for window in windows)
+
+
+def _steady(windows: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
+    """Mean in flight, and Little's ratio against it, weighted by each window's steady time."""
+    time = _sum(windows, "steady_ns")
+    if not time:
+        return None, None
+    in_flight = sum(w["mean_in_flight"] * w["steady_ns"] for w in windows) / time
+    predicted = sum(
+        w["steady_rate"] * (w["steady_lat_ns"] / w["steady_ios"]) / 1e9 * w["steady_ns"]
+        for w in windows
+        if w["steady_ios"]
+    )
+    return in_flight, (predicted / time / in_flight if in_flight > 0 else None)
+
+
+def _half_change(costs: Sequence[float]) -> float | None:
+    if len(costs) < 6:
+        return None
+    middle = len(costs) // 2
+    first, second = statistics.median(costs[:middle]), statistics.median(costs[middle:])
+    return second / first - 1.0 if first > 0 else None
+
+
+def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
+    """Totals of a child's outcome.
+
+    Raises:
+        ValueError: the outcome holds no window.
+    """
+    windows: Sequence[Mapping[str, Any]] = outcome["windows"]
+    if not windows:
+        raise ValueError("no window was measured")
+    durations = [(w["end_ns"] - w["start_ns"]) / 1e9 for w in windows]
+    costs = tuple(seconds / max(w["ios"], 1) for seconds, w in zip(durations, windows, strict=True))
+    done = _sum(windows, "bytes")
+    failed = next((w for w in windows if w["errors"]), windows[0])
+    in_flight, little = _steady(windows)
+    counters = outcome["counters"]
+    device, ratio = None, None
+    if counters is not None:
+        requests = counters["read_ios"] + counters["write_ios"]
+        moved = counters["read_bytes"] + counters["write_bytes"]
+        wall = sum(durations)
+        if requests and wall > 0:
+            device = DeviceView(counters["time_in_queue_ms"] / 1e3 / wall, moved / requests)
+        expected = done - plan.in_flight * plan.bs
+        ratio = moved / expected if expected > 0 else None
+    before, after = outcome["resident_before"], outcome["resident_after"]
+    sweep = outcome["sweep"] or {"checked": 0, "bad": 0, "first_bad": 0}
+    bad_window = next((w for w in windows if w["bad"]), None)
+    return Totals(
+        ios=_sum(windows, "ios"),
+        reads=_sum(windows, "reads"),
+        writes=_sum(windows, "writes"),
+        bytes=done,
+        seconds=sum(durations),
+        costs=costs,
+        errors=_sum(windows, "errors"),
+        short_ios=_sum(windows, "short_ios"),
+        first_error=failed["first_error"],
+        first_error_op=failed["first_error_op"],
+        first_error_offset=failed["first_error_offset"],
+        fewest_ios=min(w["ios"] for w in windows),
+        shortest_s=min(durations),
+        in_flight=in_flight,
+        little_ratio=little,
+        device=device,
+        device_ratio=ratio,
+        resident_growth=None if before is None or after is None else after - before,
+        verified=_sum(windows, "verified") + sweep["checked"],
+        bad=_sum(windows, "bad") + sweep["bad"],
+        first_bad=bad_window["first_bad_offset"] if bad_window else sweep["first_bad"],
+        relative_ci=relative_ci(costs),
+        half_change=_half_change(costs),
+    )

@@ -1,0 +1,144 @@
+"""One cell inside pytest: what is missing, measuring it, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_gpuio.core.errors import Busy, CapabilityMissing, GpuioError
+from pytest_gpuio.plugin import recording
+from pytest_gpuio.plugin.live import LiveLine
+from pytest_gpuio.plugin.selection import CELL
+
+if TYPE_CHECKING:
+    from pytest_gpuio.core.cell import Cell
+    from pytest_gpuio.plugin.state import Run
+    from pytest_gpuio.results.record import CellRecord
+
+_FATE: Final = pytest.StashKey[bool]()
+
+
+def set_up(item: pytest.Item, run: Run) -> None:
+    """Skip the item (fail under ``--gpuio-require``) when the machine lacks something; attach the window clock."""
+    from pytest_gpuio import datapaths
+
+    cell = item.stash.get(CELL, None)
+    if cell is None or item.get_closest_marker("skip") is not None:
+        return
+    path = datapaths.get(cell.datapath)
+    try:
+        reason = run.session.missing(cell, path)
+    except GpuioError as error:
+        pytest.fail(str(error), pytrace=False)
+    if reason is not None:
+        required = run.settings.require & {"all", cell.datapath, reason.removeprefix("needs ").partition(":")[0]}
+        if required:
+            pytest.fail(f"--gpuio-require={','.join(sorted(required))}: {reason}", pytrace=False)
+        # A mark, not pytest.skip(): -rs then shows the test's own file and folds equal reasons.
+        item.add_marker(pytest.mark.skip(reason=reason))
+        return
+    recording.attach_clock(item, group=f"{cell.medium}/{cell.workload}")
+
+
+def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, run: Run) -> None:
+    """Remember skips and failures that did not come from :meth:`CellHandle.run`."""
+    cell = item.stash.get(CELL, None)
+    if cell is None or item.stash.get(_FATE, False):
+        return
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        run.skips.append({"nodeid": item.nodeid, "case": cell.case, "reason": reason.removeprefix("Skipped: ")})
+        item.stash[_FATE] = True
+    elif report.failed:
+        reason = str(call.excinfo.value) if call.excinfo else report.longreprtext
+        run.failures.append({"nodeid": item.nodeid, "case": cell.case, "reason": reason})
+        item.stash[_FATE] = True
+
+
+class CellHandle:
+    """What the ``gpuio`` fixture gives to a test."""
+
+    def __init__(self, run: Run, item: pytest.Item, cell: Cell, benchmark: Any) -> None:
+        self._run = run
+        self._item = item
+        self._benchmark = recording.check_fixture(benchmark)
+        self._used = False
+        #: The cell of this test.
+        self.cell = cell
+
+    def run(self) -> CellRecord | None:
+        """Measure the cell, judge it, record it.
+
+        Returns:
+            The record (schema version 1), or None for a smoke run (``--benchmark-disable``, xdist).
+
+        Fails the test when the result is impossible (the gate is named), when the geometry is, or when the child died;
+        skips it when the file system turns out to lack something.
+        """
+        if self._used:
+            pytest.fail("gpuio.run() measures one cell: call it once per test.", pytrace=False)
+        self._used = True
+        try:
+            if self._benchmark.disabled:
+                return self._smoke()
+            return self._measure()
+        except CapabilityMissing as error:
+            recording.skip_quietly(self._benchmark)
+            pytest.skip(str(error))
+        except GpuioError as error:
+            recording.skip_quietly(self._benchmark)
+            pytest.fail(str(error), pytrace=False)
+        except KeyboardInterrupt:
+            recording.skip_quietly(self._benchmark)
+            self._run.interrupted = True
+            raise
+
+    def _smoke(self) -> None:
+        from pytest_gpuio import datapaths, phases
+
+        # xdist runs several processes, and they share the target's files.
+        self._run.take_lock()
+        try:
+            ios = self._run.session.smoke(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
+        finally:
+            self._run.drop_lock()
+        recording.smoke(self._benchmark, ios)
+
+    def _measure(self) -> CellRecord:
+        from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.measure.session import VoidCell
+        from pytest_gpuio.report import cell_line
+
+        run, cell = self._run, self.cell
+        try:
+            run.take_lock()
+        except Busy as error:
+            pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+        with LiveLine(self._item.config) as live:
+            try:
+                record = run.session.measure(
+                    cell, datapaths.get(cell.datapath), phases.get(cell.workload), lambda values: live.show(values)
+                )
+            except VoidCell as error:
+                run.voids.append(
+                    {
+                        "case": cell.case,
+                        "axes": dict(cell.axes()),
+                        "gate": error.gate,
+                        "reason": str(error),
+                        "evidence": list(error.evidence),
+                    }
+                )
+                self._item.stash[_FATE] = True
+                raise
+        run.keep(record)
+        recording.replay(self._benchmark, self._item.stash[recording.CLOCK], record)
+        self._item.user_properties.append(("gpuio", cell_line(record)))
+        if run.settings.strict:
+            shaky = [gate for gate in record["gates"] if gate["class"] == "unsettled" and gate["state"] == "failed"]
+            if shaky:
+                pytest.fail(
+                    "--gpuio-strict: " + "; ".join(f"{gate['gate']}: {gate['detail']}" for gate in shaky), pytrace=False
+                )
+        return record

@@ -1,0 +1,118 @@
+"""The ``--gpuio-*`` options and their ini twins, as one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: without ``--gpuio-``. metavar, help: for ``--help``.
+        ini: has an ini twin ``gpuio_name``, for what lasts.
+        repeat: may be given several times. choices: allowed words. flag: takes no value.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    ini: bool = True
+    repeat: bool = False
+    choices: tuple[str, ...] | None = None
+    flag: bool = False
+
+    @property
+    def flag_name(self) -> str:
+        """``--gpuio-max-time``."""
+        return f"--gpuio-{self.name}"
+
+    @property
+    def dest(self) -> str:
+        """``gpuio_max_time``, name of the attribute and of the ini twin."""
+        return "gpuio_" + self.name.replace("-", "_")
+
+
+OPTIONS: Final = (
+    Option(
+        "target",
+        "[NAME=]PATH",
+        "where to measure: a directory (files of our own are laid out in it) or such a file; repeat it for several "
+        "media. Default: ./.gpuio/",
+        repeat=True,
+    ),
+    Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
+    Option("workload", "NAMES", "only these workloads, comma list, patterns allowed: 'inference/*,micro/randread'"),
+    Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
+    Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
+    Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),
+    Option(
+        "batch", "SxR", "requests per submit call x completions a reap waits for, comma list: 1x1,32x32 (default: 1x1)"
+    ),
+    Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
+    Option(
+        "precision", "PERCENT", "stop a cell when its mean is known this well, 95 % confidence (by profile: 5%, 2%, 1%)"
+    ),
+    Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1.5s, 10s, 60s)"),
+    Option(
+        "profile",
+        "NAME",
+        "how much effort: quick (minutes), standard, thorough (default: quick)",
+        choices=("quick", "standard", "thorough"),
+    ),
+    Option("seed", "N", "seed of offsets and of the read/write mix (default: 1)"),
+    Option(
+        "require",
+        "NAMES",
+        "fail instead of skip when these capabilities or data paths are missing, comma list, or 'all'",
+    ),
+    Option(
+        "cache",
+        "MODE",
+        "direct: O_DIRECT, never silently dropped; cold: page cache emptied and proved empty before each window; hot: "
+        "page cache filled on purpose (default: direct)",
+        choices=("direct", "cold", "hot"),
+    ),
+    Option(
+        "verify",
+        "MODE",
+        "sweep: check what each job's last requests left in memory; full: check every read, inside the window; none "
+        "(default: sweep)",
+        choices=("none", "sweep", "full"),
+    ),
+    Option("strict", "", "fail cells whose number is true but not steady", flag=True),
+    Option(
+        "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
+    ),
+    Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
+    Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add every option of :data:`OPTIONS`."""
+    group = parser.getgroup("gpuio", "storage data paths for GPU servers (pytest-gpuio)")
+    for option in OPTIONS:
+        keywords: dict[str, Any] = {"dest": option.dest, "default": None, "help": option.help.replace("%", "%%")}
+        if option.flag:
+            keywords["action"] = "store_true"
+        else:
+            keywords["metavar"] = option.metavar
+            keywords["action"] = "append" if option.repeat else "store"
+        group.addoption(option.flag_name, **keywords)
+        if option.ini:
+            kind = "linelist" if option.repeat else "bool" if option.flag else "string"
+            parser.addini(option.dest, f"{option.help} (twin of {option.flag_name})", type=kind, default=None)
+
+
+def value(config: pytest.Config, name: str) -> Any:
+    """The command line's value, else the ini twin's, else None."""
+    option = next(option for option in OPTIONS if option.name == name)
+    given = config.getoption(option.dest, None)
+    if given is None or given == []:
+        given = config.getini(option.dest)
+    return given if given not in ("", []) else None

@@ -1,0 +1,121 @@
+"""Feeding pytest-benchmark: windows measured in C become its rounds, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+from pytest_benchmark.utils import DEFAULT_COLUMNS
+
+if TYPE_CHECKING:
+    from pytest_gpuio.plugin.state import Run
+    from pytest_gpuio.results.record import CellRecord
+
+#: pytest-benchmark's own columns take over 200 characters; these fit a terminal beside our section.
+NARROW: Final = ["median", "ops", "rounds"]
+#: Rows above which its table is left out in favour of a short best and worst table.
+MANY_ROWS: Final = 50
+
+
+class WindowClock:
+    """A timer that reads 0, then the duration it was fed, so that their difference is bit-exact.
+
+    pytest-benchmark calls its timer before and after each round. A clock that only went on would lose the last bits
+    of a microsecond to the seconds before it.
+    """
+
+    __name__ = "gpuio_window_clock"
+
+    def __init__(self) -> None:
+        self._pending = 0.0
+
+    def feed(self, seconds: float) -> None:
+        """Set what the next reading returns."""
+        self._pending = seconds
+
+    def __call__(self) -> float:
+        """The fed duration, once; else 0."""
+        value, self._pending = self._pending, 0.0
+        return value
+
+
+CLOCK: Final = pytest.StashKey[WindowClock]()
+
+
+def narrow_table(config: pytest.Config) -> None:
+    """Choose fewer columns unless the user chose them."""
+    if getattr(config.option, "benchmark_columns", None) == DEFAULT_COLUMNS:
+        config.option.benchmark_columns = list(NARROW)
+
+
+def attach_clock(item: pytest.Item, group: str) -> None:
+    """Give the item a window clock as pytest-benchmark's timer, keeping what the suite's own mark says."""
+    clock = WindowClock()
+    item.stash[CLOCK] = clock
+    own = item.get_closest_marker("benchmark")
+    keywords: dict[str, Any] = {"group": group} | (dict(own.kwargs) if own else {}) | {"timer": clock}
+    item.add_marker(pytest.mark.benchmark(**keywords), append=False)
+
+
+def check_fixture(benchmark: Any) -> BenchmarkFixture:
+    """The fixture, if it is pytest-benchmark's own.
+
+    Raises:
+        pytest.UsageError: another plugin took its place.
+    """
+    if not isinstance(benchmark, BenchmarkFixture):
+        raise pytest.UsageError(
+            f"the 'benchmark' fixture here is {type(benchmark).__module__}'s, not pytest-benchmark's: pytest-gpuio "
+            "cannot record into it. Drop --codspeed, or deselect the gpuio tests."
+        )
+    return benchmark
+
+
+def skip_quietly(benchmark: BenchmarkFixture) -> None:
+    """Tell pytest-benchmark that nothing will be recorded, so that it does not warn about an unused fixture."""
+    benchmark.skipped = True
+
+
+def replay(benchmark: BenchmarkFixture, clock: WindowClock, record: CellRecord) -> None:
+    """Hand the windows over as rounds of seconds per I/O; OPS is then IOPS."""
+    ios = record["windows"]["ios_per_window"]
+    costs = iter([seconds / ios for seconds in record["windows"]["seconds"]])
+
+    def feed() -> None:
+        # With --benchmark-cprofile the target is called once more than there are rounds.
+        clock.feed(next(costs, 0.0))
+
+    benchmark.extra_info["gpuio"] = record
+    benchmark.pedantic(feed, rounds=record["windows"]["count"], iterations=1)
+    if benchmark.stats is not None:
+        benchmark.stats.iterations = ios
+
+
+def smoke(benchmark: BenchmarkFixture, ios: int) -> None:
+    """Mark the fixture as used after a smoke run; pytest-benchmark is disabled and keeps nothing."""
+    benchmark.extra_info["gpuio_smoke_ios"] = ios
+    benchmark.pedantic(lambda: None, rounds=1)
+
+
+def update_machine_info(machine_info: dict[str, Any], run: Run) -> None:
+    """Add our block; drop what changes between runs of one machine, so that ``compare`` does not warn for nothing."""
+    from pytest_gpuio.machine import describe
+
+    cpu = machine_info.get("cpu")
+    if isinstance(cpu, dict):
+        for volatile in ("hz_actual", "hz_actual_friendly", "flags"):
+            cpu.pop(volatile, None)
+    machine_info["gpuio"] = {
+        "machine": describe(),
+        "targets": {
+            name: {
+                "medium": medium.name,
+                "file_system": medium.file_system,
+                "mount_options": medium.mount_options,
+                "devices": [asdict(device) for device in medium.devices],
+            }
+            for name, medium in run.media.items()
+        },
+    }

@@ -1,0 +1,308 @@
+"""Which cells a test becomes: axes, ids, marks, and the pairs that are never generated."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_gpuio.core.cell import Cell
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.core.sizes import format_size
+
+if TYPE_CHECKING:
+    from pytest_gpuio.datapaths import DataPath
+    from pytest_gpuio.phases import Workload
+    from pytest_gpuio.plugin.state import Run
+
+#: Fixtures that carry an axis, in the order of ids.
+AXIS_FIXTURES: Final = (
+    "datapath",
+    "medium",
+    "gpuio_target",
+    "phase",
+    "gpuio_workload",
+    "gpuio_bs",
+    "gpuio_qd",
+    "gpuio_jobs",
+    "gpuio_batch",
+)
+CELL: Final = pytest.StashKey[Cell]()
+_EMPTY: Final = "no_cell"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination of the axes that a fixture carries."""
+
+    datapath: DataPath
+    target: str
+    medium: str
+    workload: Workload
+    bs: int
+    qd: int
+    jobs: int
+    batch: tuple[int, int]
+
+    def values(self) -> dict[str, str | int]:
+        """Plain values by fixture name: they go into pytest-benchmark's ``params``."""
+        return {
+            "datapath": self.datapath.name,
+            "medium": self.medium,
+            "gpuio_target": self.target,
+            "phase": self.workload.phase,
+            "gpuio_workload": self.workload.name,
+            "gpuio_bs": self.bs,
+            "gpuio_qd": self.qd,
+            "gpuio_jobs": self.jobs,
+            "gpuio_batch": f"{self.batch[0]}x{self.batch[1]}",
+        }
+
+
+def _workload_names(definition: pytest.Item) -> list[str] | None:
+    marks = list(definition.iter_markers("workload"))
+    if not marks:
+        return None
+    names = [name for mark in marks for name in mark.args]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError('@pytest.mark.workload needs names: @pytest.mark.workload("inference/kv_fetch").')
+    return names
+
+
+def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[Workload]:
+    from pytest_gpuio import phases
+
+    names = _workload_names(definition)
+    workloads = list(phases.match(names)) if names else list(phases.WORKLOADS.values())
+    if run.settings.workload:
+        allowed = set(phases.match(run.settings.workload))
+        workloads = [workload for workload in workloads if workload in allowed]
+    if "phase" in narrowed:
+        workloads = [workload for workload in workloads if workload.phase in narrowed["phase"]]
+    if "gpuio_workload" in narrowed:
+        wanted = set(phases.match([str(name) for name in narrowed["gpuio_workload"]]))
+        workloads = [workload for workload in workloads if workload in wanted]
+    return workloads
+
+
+def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[DataPath]:
+    from pytest_gpuio import datapaths
+
+    asked = narrowed.get("datapath") or run.settings.datapath
+    if asked:
+        return [datapaths.get(str(name)) for name in asked]
+    # The null path moves nothing: it belongs in a table only when asked for by name.
+    return [path for path in datapaths.DATAPATHS.values() if path.moves_data]
+
+
+def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
+    """Every possible combination; impossible ones (a depth on a synchronous path) are never generated.
+
+    Args:
+        definition: the test.
+        run: settings and media.
+        narrowed: values of axes that the suite parametrized by itself.
+
+    Raises:
+        ConfigError: unknown names, or a value that is not of its axis.
+    """
+    asked = run.settings
+    paths = _chosen_datapaths(run, narrowed)
+    workloads = _chosen_workloads(definition, run, narrowed)
+    targets = [name for name, _ in asked.targets if name in narrowed.get("gpuio_target", (name,))]
+    batches = _batches(narrowed) or asked.batch
+    for workload in workloads:
+        sizes = _numbers("gpuio_bs", narrowed) or asked.bs or (workload.bs,)
+        jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
+        for target in targets:
+            medium = run.media[target].name
+            for path in paths:
+                depths = _numbers("gpuio_qd", narrowed) or asked.qd or (1 if path.synchronous else workload.qd,)
+                if path.synchronous and min(depths) > 1:
+                    run.note(
+                        f"{path.name} has one request in flight per job: none at depth {min(depths)}; use --gpuio-jobs"
+                    )
+                for qd, bs, jobs, batch in itertools.product(depths, sizes, jobs_axis, batches):
+                    if not (path.synchronous and qd > 1) and max(batch) <= qd:
+                        yield Point(path, target, medium, workload, bs, qd, jobs, batch)
+
+
+def _numbers(axis: str, narrowed: Mapping[str, Sequence[Any]]) -> tuple[int, ...] | None:
+    if axis not in narrowed:
+        return None
+    for number in narrowed[axis]:
+        if not isinstance(number, int) or number < 1:
+            raise ConfigError(f"parametrized {axis} value {number!r} is not a whole number above zero.")
+    return tuple(narrowed[axis])
+
+
+def _batches(narrowed: Mapping[str, Sequence[Any]]) -> tuple[tuple[int, int], ...] | None:
+    if "gpuio_batch" not in narrowed:
+        return None
+    pairs = []
+    for text in narrowed["gpuio_batch"]:
+        submit, _, reap = str(text).partition("x")
+        if not (submit.isdigit() and reap.isdigit()):
+            raise ConfigError(f"parametrized gpuio_batch value {text!r} is not of the form 1x1.")
+        pairs.append((int(submit), int(reap)))
+    return tuple(pairs)
+
+
+def _narrowed(definition: pytest.Item) -> dict[str, list[Any]]:
+    """Axis values of the suite's own parametrize marks."""
+    found: dict[str, list[Any]] = {}
+    for mark in definition.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+        rows = mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues", ())
+        for position, name in enumerate(names):
+            if name in AXIS_FIXTURES:
+                values = []
+                for row in rows:
+                    row_values = getattr(row, "values", None)
+                    cells = row_values if isinstance(row_values, tuple) else row if len(names) > 1 else (row,)
+                    values.append(cells[position])
+                found[name] = values
+    return found
+
+
+def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run) -> str:
+    """The id of a point: axes in fixed order, joined by '-', no '-' inside a value."""
+    parts: list[str] = []
+    for axis in axes:
+        match axis:
+            case "datapath":
+                parts.append(point.datapath.name)
+            case "medium":
+                parts.append(point.medium)
+            case "gpuio_target":
+                if point.medium in shared:
+                    parts.append(point.target)
+            case "phase":
+                parts.append(point.workload.phase)
+            case "gpuio_workload":
+                parts.append(point.workload.name.partition("/")[2])
+                if point.workload.durability != "none":
+                    parts.append(point.workload.durability)
+            case "gpuio_bs":
+                parts.append(format_size(point.bs))
+            case "gpuio_qd":
+                parts.append(f"qd{point.qd}")
+            case "gpuio_jobs":
+                parts.append(f"j{point.jobs}")
+            case "gpuio_batch":
+                if point.batch != (1, 1):
+                    parts.append(f"b{point.batch[0]}x{point.batch[1]}")
+    if run.settings.cache != "direct":
+        parts.append(run.settings.cache)
+    return "-".join(parts)
+
+
+def generate(metafunc: pytest.Metafunc, run: Run) -> None:
+    """One ``parametrize`` call over all axes the suite left to us.
+
+    Raises:
+        pytest.Collector.CollectError: a mark or a parametrized value is wrong.
+    """
+    definition = metafunc.definition
+    narrowed = _narrowed(definition)
+    axes = [axis for axis in AXIS_FIXTURES if axis not in narrowed]
+    media = [medium.name for medium in run.media.values()]
+    shared = frozenset(name for name in media if media.count(name) > 1)
+    rows: dict[tuple[str | int, ...], str] = {}
+    try:
+        for point in points(definition, run, narrowed):
+            values = point.values()
+            rows.setdefault(tuple(values[axis] for axis in axes), identify(point, axes, shared, run))
+    except ConfigError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
+    if not axes:
+        return
+    if not rows:
+        # An empty set would become a skipped item; nothing was asked for, so the item is dropped after collection.
+        metafunc.parametrize(axes, [tuple(_EMPTY for _ in axes)], indirect=True, ids=[_EMPTY])
+        return
+    metafunc.parametrize(axes, list(rows), indirect=True, ids=list(rows.values()))
+
+
+def cell_of(item: pytest.Item, run: Run) -> Cell | None:
+    """The cell of a collected item; None when its combination is impossible or nothing was asked for."""
+    from pytest_gpuio import phases
+
+    params: Mapping[str, Any] = item.callspec.params  # type: ignore[attr-defined]
+    if any(params.get(axis) == _EMPTY for axis in AXIS_FIXTURES):
+        return None
+    workload = phases.get(params["gpuio_workload"])
+    if params["phase"] != workload.phase:
+        return None
+    submit, _, reap = params["gpuio_batch"].partition("x")
+    suite = [part for part in (item.cls.__name__ if getattr(item, "cls", None) else "", item.originalname) if part]  # type: ignore[attr-defined]
+    return Cell(
+        suite=".".join([item.module.__name__.rpartition(".")[2], *suite]),  # type: ignore[attr-defined]
+        datapath=params["datapath"],
+        medium=params["medium"],
+        target=params["gpuio_target"],
+        workload=workload.name,
+        bs=params["gpuio_bs"],
+        qd=params["gpuio_qd"],
+        jobs=params["gpuio_jobs"],
+        submit_batch=int(submit),
+        reap_batch=int(reap),
+        cache=run.settings.cache,
+        durability=workload.durability,
+    )
+
+
+def mark(item: pytest.Item, run: Run) -> None:
+    """Give an item its cell and the one ``gpuio(**axes)`` mark."""
+    if not hasattr(item, "callspec"):
+        return
+    cell = cell_of(item, run)
+    if cell is not None:
+        item.stash[CELL] = cell
+        item.add_marker(pytest.mark.gpuio(**cell.axes(), phase=cell.phase))
+
+
+def _possible(cell: Cell, run: Run) -> bool:
+    from pytest_gpuio import datapaths
+
+    return (
+        not (datapaths.get(cell.datapath).synchronous and cell.qd > 1)
+        and max(cell.submit_batch, cell.reap_batch) <= cell.qd
+        and cell.medium == run.media[cell.target].name
+    )
+
+
+def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> None:
+    """Drop items without a possible cell.
+
+    Raises:
+        pytest.UsageError: pytest-benchmark is not there to record into.
+    """
+    if getattr(config, "_benchmarksession", None) is None:
+        raise pytest.UsageError(
+            "pytest-gpuio records through pytest-benchmark, which is switched off here: drop '-p no:benchmark' "
+            "(or --codspeed, which replaces it), or deselect the gpuio tests."
+        )
+    present = {medium.name for medium in run.media.values()}
+    kept: list[pytest.Item] = []
+    absent: set[tuple[str, str]] = set()
+    for item in items:
+        if "gpuio" not in getattr(item, "fixturenames", ()):
+            kept.append(item)
+            continue
+        cell = item.stash.get(CELL, None)
+        if cell is None:
+            continue
+        if _possible(cell, run):
+            kept.append(item)
+        elif cell.medium not in present and (cell.case, cell.medium) not in absent:
+            # The suite asks for a medium by name: that is a fact about this machine, so it is told, once.
+            absent.add((cell.case, cell.medium))
+            names = ", ".join(f"{name} is {medium.name}" for name, medium in run.media.items())
+            item.add_marker(pytest.mark.skip(reason=f"no --gpuio-target lies on {cell.medium} ({names})"))
+            kept.append(item)
+    items[:] = kept

@@ -1,0 +1,157 @@
+"""The options of one run, parsed once into frozen values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+
+from pytest_gpuio.core.cell import Cache
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
+from pytest_gpuio.plugin.options import OPTIONS, value
+
+_TARGET_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked for; None = the workload's or profile's own.
+
+    Attributes:
+        targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
+        bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
+        batch: (submit, reap) pairs.
+    """
+
+    targets: tuple[tuple[str, Path], ...]
+    datapath: tuple[str, ...] | None
+    workload: tuple[str, ...] | None
+    bs: tuple[int, ...] | None
+    qd: tuple[int, ...] | None
+    jobs: tuple[int, ...] | None
+    batch: tuple[tuple[int, int], ...]
+    size: int | None
+    precision: float | None
+    max_time: float | None
+    profile: str
+    seed: int
+    require: frozenset[str]
+    cache: Cache
+    verify: Literal["none", "sweep", "full"]
+    strict: bool
+    timeout: float | None
+    lock_timeout: float
+    results: Path
+
+    def describe(self) -> str:
+        """The header line's content."""
+        targets = ", ".join(f"{name}={path}" if name != "default" else str(path) for name, path in self.targets)
+        size = f", size {format_size(self.size)}" if self.size else ""
+        return f"profile {self.profile}{size}, cache {self.cache}, target {targets}"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise ConfigError(f"{text!r} names nothing: write a comma list.")
+    return names
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = []
+    for part in _names(text):
+        if not re.fullmatch(r"\d{1,9}", part, re.ASCII) or int(part) < 1:
+            raise ConfigError(f"{part!r} is not a whole number above zero.")
+        counts.append(int(part))
+    return tuple(counts)
+
+
+def _batches(text: str) -> tuple[tuple[int, int], ...]:
+    batches = []
+    for part in _names(text):
+        match = re.fullmatch(r"(\d{1,6})(?:x(\d{1,6}))?", part, re.ASCII)
+        if match is None or int(match[1]) < 1 or int(match[2] or match[1]) < 1:
+            raise ConfigError(f"{part!r} is not a batch: write SxR, submit x reap, like 1x1 or 32x8, or N for NxN.")
+        batches.append((int(match[1]), int(match[2] or match[1])))
+    return tuple(batches)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
+        raise ConfigError(f"{text!r} is not a whole number of at most 19 digits.")
+    return int(text)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(parse_size(part, what="block size") for part in _names(text)))
+
+
+def _targets(texts: list[str], base: Path) -> tuple[tuple[str, Path], ...]:
+    targets: dict[str, Path] = {}
+    for text in texts:
+        head, separator, tail = text.partition("=")
+        named = bool(separator) and _TARGET_NAME.fullmatch(head) is not None
+        if separator and not named and "/" not in head:
+            raise ConfigError(f"target name {head!r} must be lower-case letters, digits and '_' (it is part of ids).")
+        name, path = (head, tail) if named else ("default", text)
+        if name == "default" and "default" in targets:
+            raise ConfigError(
+                "several targets need names: --gpuio-target fast=/mnt/nvme0 --gpuio-target slow=/mnt/hdd."
+            )
+        if name in targets:
+            raise ConfigError(f"two targets are named {name!r}.")
+        if not path or "\0" in path:
+            raise ConfigError(f"{text!r} has no path: write NAME=PATH or PATH.")
+        targets[name] = Path(os.path.abspath(base / Path(path).expanduser()))  # noqa: PTH100 - resolve() follows links
+    return tuple(targets.items())
+
+
+def read(config: pytest.Config) -> Settings:
+    """Parse every option.
+
+    Raises:
+        pytest.UsageError: naming the option, what is wrong with it and how to write it.
+    """
+
+    def parsed(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        given = value(config, name)
+        if given is None:
+            return default
+        option = next(option for option in OPTIONS if option.name == name)
+        try:
+            if option.choices and given not in option.choices:
+                raise ConfigError(f"{given!r} is none of {', '.join(option.choices)}.")
+            return parse(given)
+        except ConfigError as error:
+            raise pytest.UsageError(f"{option.flag_name}: {error}") from None
+
+    base = config.invocation_params.dir
+    return Settings(
+        targets=parsed(
+            "target", lambda texts: _targets(cast("list[str]", texts), base), (("default", base / ".gpuio"),)
+        ),
+        datapath=parsed("datapath", _names, None),
+        workload=parsed("workload", _names, None),
+        bs=parsed("bs", _sizes, None),
+        qd=parsed("qd", _counts, None),
+        jobs=parsed("jobs", _counts, None),
+        batch=parsed("batch", _batches, ((1, 1),)),
+        size=parsed("size", parse_size, None),
+        precision=parsed("precision", parse_percent, None),
+        max_time=parsed("max-time", parse_duration, None),
+        profile=parsed("profile", str, "quick"),
+        seed=parsed("seed", _seed, 1),
+        require=frozenset(parsed("require", _names, ())),
+        cache=parsed("cache", str, "direct"),
+        verify=parsed("verify", str, "sweep"),
+        strict=bool(value(config, "strict")),
+        timeout=parsed("timeout", parse_duration, None),
+        lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        results=base / parsed("results", str, "gpuio-results.json"),
+    )

@@ -1,0 +1,195 @@
+"""What one pytest run holds: settings, media, the measuring session, and what became of each cell."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_gpuio.plugin import settings as settings_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_gpuio.isolation import HostLock
+    from pytest_gpuio.measure.prepare import Effort
+    from pytest_gpuio.measure.session import Session
+    from pytest_gpuio.media import Medium
+    from pytest_gpuio.results.journal import Journal
+    from pytest_gpuio.results.record import CellRecord
+    from pytest_gpuio.results.run_file import Block, Failure, Skip, Void
+
+
+class Run:
+    """State of one pytest run, in ``config.stash[RUN]``; everything costly is made on first use."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.settings = settings_module.read(config)
+        self.records: list[CellRecord] = []
+        self.voids: list[Void] = []
+        self.skips: list[Skip] = []
+        self.failures: list[Failure] = []
+        self.notes: list[str] = []
+        self.interrupted = False
+        self.written = False
+        self._session: Session | None = None
+        self._lock: HostLock | None = None
+        self._journal: Journal | None = None
+        self._extended = False
+
+    def register_extensions(self) -> None:
+        """Call third parties' hooks once, then check names given in options.
+
+        Raises:
+            pytest.UsageError: a name is malformed, taken, or unknown.
+        """
+        from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.capabilities import CAPABILITIES
+        from pytest_gpuio.core.errors import ConfigError
+
+        if self._extended:
+            return
+        self._extended = True
+        try:
+            for paths in self.config.hook.pytest_gpuio_register_datapaths(config=self.config):
+                for path in paths:
+                    datapaths.register(path)
+            for workloads in self.config.hook.pytest_gpuio_register_workloads(config=self.config):
+                for workload in workloads:
+                    phases.register(workload)
+            for name in self.settings.datapath or ():
+                datapaths.get(name)
+            if self.settings.workload:
+                phases.match(self.settings.workload)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+        for name in self.settings.require - {"all"}:
+            if name not in CAPABILITIES and name not in datapaths.DATAPATHS:
+                known = ", ".join(("all", *CAPABILITIES, *datapaths.DATAPATHS))
+                raise pytest.UsageError(
+                    f"--gpuio-require: {name!r} is neither a capability nor a data path; known: {known}."
+                )
+
+    @cached_property
+    def media(self) -> Mapping[str, Medium]:
+        """The medium each target lies on."""
+        from pytest_gpuio.media import classify
+
+        return {name: classify(path) for name, path in self.settings.targets}
+
+    @cached_property
+    def effort(self) -> Effort:
+        """The profile after the user's own options."""
+        from pytest_gpuio.measure.prepare import PROFILES, Effort
+
+        asked, profile = self.settings, PROFILES[self.settings.profile]
+        return Effort(
+            profile=profile.name,
+            region_bytes=asked.size or profile.size,
+            precision=asked.precision or profile.precision,
+            max_time=asked.max_time or profile.max_time,
+            window_s=min(profile.window_s, asked.max_time or profile.window_s),
+            seed=asked.seed,
+            verify=asked.verify,
+            timeout_s=asked.timeout,
+        )
+
+    @property
+    def session(self) -> Session:
+        """The measuring session; made on first use."""
+        if self._session is None:
+            from pytest_gpuio.measure.session import Session
+
+            self._session = Session(self.effort, dict(self.settings.targets), self.media)
+        return self._session
+
+    def take_lock(self) -> None:
+        """Hold the host-wide lock until the run ends.
+
+        Raises:
+            Busy: another run holds it for longer than ``--gpuio-lock-timeout``.
+        """
+        if self._lock is None:
+            from pytest_gpuio.isolation import HostLock
+
+            lock = HostLock(self.settings.lock_timeout)
+            lock.acquire()
+            self._lock = lock
+
+    def drop_lock(self) -> None:
+        """Give the host-wide lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def keep(self, record: CellRecord) -> None:
+        """Take a finished cell: journal first, then memory."""
+        if self._journal is None:
+            from pytest_gpuio.results.journal import Journal
+
+            self._journal = Journal.create_in(self.settings.results.parent, self.settings.results.stem)
+        self._journal.append("cell", record)
+        self.records.append(record)
+
+    def note(self, text: str) -> None:
+        """Remember a sentence for the summary, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def block(self) -> Block:
+        """The top-level ``gpuio`` block of pytest-benchmark's JSON."""
+        from pytest_gpuio.machine import describe
+        from pytest_gpuio.results.run_file import benchmark_block
+
+        return benchmark_block(
+            interrupted=self.interrupted,
+            machine=describe(),
+            voids=self.voids,
+            skips=self.skips,
+            failures=self.failures,
+            settings=self._settings_values(),
+        )
+
+    def _settings_values(self) -> dict[str, Any]:
+        effort, asked = self.effort, self.settings
+        return {
+            "profile": effort.profile,
+            "size": effort.region_bytes,
+            "precision": effort.precision,
+            "max_time": effort.max_time,
+            "seed": effort.seed,
+            "cache": asked.cache,
+            "verify": asked.verify,
+            "targets": {name: str(path) for name, path in asked.targets},
+        }
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Write the results file if any cell had a fate."""
+        self.interrupted = self.interrupted or interrupted
+        if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
+            return
+        from pytest_gpuio.results.run_file import results, write_results
+
+        write_results(self.settings.results, results(self.block(), self.records))
+        self.written = True
+        if self._journal is not None:
+            # Its purpose was to survive a crash; everything in it is now in the results file, durably.
+            self._journal.close()
+            self._journal.path.unlink()
+
+    def close(self) -> None:
+        """End the children and release the lock."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self.drop_lock()
+
+
+RUN = pytest.StashKey[Run]()
+
+
+def run_of(config: pytest.Config) -> Run:
+    """The run's state."""
+    return config.stash[RUN]
