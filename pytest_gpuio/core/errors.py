@@ -38,6 +38,18 @@ class ChildDied(GpuioError):
     """The measuring child crashed, hung or was given up; the cell is void and a new child is started."""
 
 
+class ChildFault(GpuioError):
+    """Code in the measuring child raised something nobody expected: a bug; the child itself lives on.
+
+    Attributes:
+        traceback: the child's traceback as text, for a bug report.
+    """
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+
 class CellVoid(GpuioError):
     """An impossible result: the gate that found it and why.
 

@@ -1,0 +1,65 @@
+"""The measuring children of one run: one persistent child per family of data paths."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Self
+
+from pytest_gpuio.isolation.child import GRACE_S, Child
+
+
+class Children:
+    """Starts a child when its family is first asked for, keeps it, and starts a new one when it has died.
+
+    Args:
+        module: the module every child runs.
+        env: variables added to this process's environment.
+        grace_s: seconds that a child may take to answer after it was told to stop.
+    """
+
+    def __init__(self, module: str, *, env: Mapping[str, str] | None = None, grace_s: float = GRACE_S) -> None:
+        self._module = module
+        self._env = env
+        self._grace_s = grace_s
+        self._children: dict[str, Child] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_all()
+
+    def get(self, family: str) -> Child:
+        """The family's child, alive; a new one when there is none or the old one has died.
+
+        Raises:
+            ChildDied: a new one could not be started.
+        """
+        child = self._children.get(family)
+        if child is not None and child.alive:
+            return child
+        return self.replace(family)
+
+    def replace(self, family: str) -> Child:
+        """Ends the family's child, whatever its state, and starts another: after a void cell nothing is trusted.
+
+        Raises:
+            ChildDied: the new one could not be started.
+        """
+        old = self._children.pop(family, None)
+        if old is not None:
+            old.close()
+        child = self._children[family] = Child(self._module, name=family, env=self._env, grace_s=self._grace_s)
+        return child
+
+    def stop(self) -> None:
+        """Sets the stop word of every child. Never blocks."""
+        for child in list(self._children.values()):
+            child.stop()
+
+    def close_all(self) -> None:
+        """Ends every child; each takes a bounded time."""
+        with contextlib.ExitStack() as stack:  # an interrupt in one still closes the others
+            while self._children:
+                stack.callback(self._children.popitem()[1].close)
