@@ -4,7 +4,8 @@
  *
  * Contract, everywhere:
  *   - a function that can fail returns 0 (or a count) or -errno; a sentence for people goes to struct gpuio_why;
- *   - nothing here keeps global state: a run owns its jobs, a job owns what its engine keeps in job->priv;
+ *   - no global state but the list of engines loaded from outside: a run owns its jobs, a job owns what its engine
+ *     keeps in job->priv;
  *   - one run is driven by one thread at a time; its workers are private threads of the run;
  *   - times are nanoseconds of CLOCK_MONOTONIC unless a field says ticks.
  */
@@ -86,7 +87,8 @@ void gpuio_pool_free(struct gpuio_pool *pool);
 
 void gpuio_pattern_fill(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed); /* whole sectors, unique bodies */
 void gpuio_pattern_stamp(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed); /* word 0 only */
-/* Returns the number of bad sectors; *first_bad = file offset of the first one. */
+/* Returns the number of bad sectors; *first_bad = file offset of the first one. Sectors of which only a part lies in
+ * the buffer are not checked. */
 uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
 
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
@@ -127,7 +129,7 @@ struct gpuio_spec {
 	const uint32_t *stop;   /* read with relaxed atomics between submissions: non-zero ends the window early; may be
 	                         * NULL; may live in memory shared with another process */
 	const struct gpuio_clock *clock;
-	struct gpuio_pool *pool;
+	struct gpuio_pool *pool; /* serves one open run at a time */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
 };
 
@@ -150,7 +152,7 @@ struct gpuio_window {
 	uint64_t short_ios;        /* completions with fewer bytes than asked */
 	int32_t first_error;       /* -errno of the first failed I/O, 0 = none */
 	int32_t first_error_op;    /* GPUIO_READ or GPUIO_WRITE */
-	uint64_t first_error_offset;
+	uint64_t first_error_offset; /* UINT64_MAX when the fsync or fdatasync itself failed */
 	uint64_t syncs, sync_ns;   /* fsync / fdatasync calls and time spent in them, all workers */
 	int32_t stopped;           /* 1 = the stop flag ended it early */
 	int32_t stuck_worker;      /* index of a worker that did not return before the deadline, -1 = none */
@@ -182,12 +184,13 @@ int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpu
  * to window. 0; -ETIMEDOUT (window->stuck_worker names it; only close may follow); -errno of a worker. I/O errors and
  * short I/O are counted, not returned; after 64 errors in a worker it ends its share. */
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
-/* Histograms of the last window, merged over workers. slat: before submit .. after submit (empty when not observable);
- * clat: after submit .. reaped; lat: before submit .. reaped (always there). */
+/* Histograms of the last window, merged over workers; each holds the I/O that completed in full. slat: before submit ..
+ * after submit (empty when not observable: synchronous engines, GPUIO_KNOB_MERGED_WAIT); clat: after submit .. reaped (the
+ * same as lat when slat is not observable); lat: before submit .. reaped (always there). */
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
-void gpuio_worker_results(const struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
+void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
 /* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
  * wrote last (writes, with pread on spec->fd). Counts blocks. */
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
@@ -250,7 +253,7 @@ struct gpuio_engine {
 	void (*close)(struct gpuio_job *job);
 };
 
-unsigned gpuio_engine_count(void);                              /* built in */
+unsigned gpuio_engine_count(void);                              /* built in, then loaded */
 const struct gpuio_engine *gpuio_engine_at(unsigned i);
 const struct gpuio_engine *gpuio_engine_find(const char *name); /* NULL when there is none */
 int gpuio_engine_probe(const char *name, const char *library, struct gpuio_why *why);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What Python sees of gpuio.h. "..." lets the compiler fill in numbers and fields that Python does not need to name. */
+
+#define GPUIO_ABI ...
+#define GPUIO_HIST_BINS ...
+#define GPUIO_SECTOR ...
+
+enum { GPUIO_CLOCK_MONOTONIC, GPUIO_CLOCK_TSC };
+enum { GPUIO_READ, GPUIO_WRITE };
+enum { GPUIO_SEQUENTIAL, GPUIO_RANDOM, GPUIO_ZIPF };
+enum { GPUIO_SYNC_NONE, GPUIO_SYNC_END, GPUIO_SYNC_EVERY };
+
+#define GPUIO_KNOB_FIXED_BUFFERS ...
+#define GPUIO_KNOB_REGISTERED_FILES ...
+#define GPUIO_KNOB_SINGLE_ISSUER ...
+#define GPUIO_KNOB_MERGED_WAIT ...
+#define GPUIO_KNOB_REQUIRE ...
+
+#define GPUIO_ENGINE_SYNC ...
+#define GPUIO_ENGINE_NEEDS_GPU ...
+#define GPUIO_ENGINE_NEEDS_BLOCKDEV ...
+#define GPUIO_ENGINE_FIXED_BUFFERS ...
+#define GPUIO_ENGINE_POLLED ...
+#define GPUIO_ENGINE_NO_FILE ...
+
+struct gpuio_why {
+	char text[...];
+};
+
+struct gpuio_hist {
+	uint64_t count;
+	uint64_t overflow;
+	uint64_t sum_ns;
+	uint64_t min_ns;
+	uint64_t max_ns;
+	uint64_t bins[...];
+};
+
+void gpuio_hist_reset(struct gpuio_hist *h);
+void gpuio_hist_add(struct gpuio_hist *h, uint64_t ns);
+void gpuio_hist_merge(struct gpuio_hist *into, const struct gpuio_hist *from);
+unsigned gpuio_hist_bin(uint64_t ns);
+uint64_t gpuio_hist_bin_low(unsigned bin);
+uint64_t gpuio_hist_bin_width(unsigned bin);
+int gpuio_hist_quantile(const struct gpuio_hist *h, double q, uint64_t *ns);
+
+struct gpuio_clock {
+	int source;
+	double ns_per_tick;
+	double cost_ns;
+	uint64_t resolution_ns;
+	...;
+};
+
+int gpuio_clock_init(struct gpuio_clock *clock, int force, struct gpuio_why *why);
+
+struct gpuio_pool;
+struct gpuio_pool_info {
+	void *base;
+	uint64_t bytes;
+	uint64_t huge_bytes;
+	...;
+};
+
+struct gpuio_pool *gpuio_pool_new(void);
+int gpuio_pool_reserve(struct gpuio_pool *pool, uint64_t bytes, struct gpuio_why *why);
+void gpuio_pool_describe(const struct gpuio_pool *pool, struct gpuio_pool_info *info);
+void gpuio_pool_free(struct gpuio_pool *pool);
+
+void gpuio_pattern_fill(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed);
+uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
+
+struct gpuio_spec {
+	const char *engine;
+	int fd;
+	uint32_t jobs;
+	uint32_t depth;
+	uint32_t block;
+	uint32_t submit_batch;
+	uint32_t reap_batch;
+	uint32_t order;
+	uint32_t read_percent;
+	uint32_t sync;
+	uint32_t sync_every;
+	uint32_t knobs;
+	uint32_t verify;
+	uint64_t region_offset;
+	uint64_t region_bytes;
+	double zipf_theta;
+	uint64_t seed;
+	uint64_t pattern_seed;
+	const int32_t *cpus;
+	uint64_t timeout_ns;
+	const uint32_t *stop;
+	const struct gpuio_clock *clock;
+	struct gpuio_pool *pool;
+	const char *library;
+	...;
+};
+
+struct gpuio_worker_result {
+	int32_t error;
+	int32_t cpu;
+	int32_t tid;
+	uint64_t start_ns, end_ns;
+	uint64_t ios, bytes;
+	uint64_t cpu_ns;
+	...;
+};
+
+struct gpuio_window {
+	uint64_t start_ns, end_ns;
+	uint64_t ios, reads, writes, bytes;
+	uint64_t errors;
+	uint64_t short_ios;
+	int32_t first_error;
+	int32_t first_error_op;
+	uint64_t first_error_offset;
+	uint64_t syncs, sync_ns;
+	int32_t stopped;
+	int32_t stuck_worker;
+	uint64_t cpu_ns;
+	uint64_t user_ns, system_ns;
+	uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
+	double mean_in_flight;
+	uint64_t steady_ns;
+	uint64_t steady_ios;
+	uint64_t steady_lat_ns;
+	double steady_rate;
+	uint64_t max_in_flight;
+	uint64_t verified, bad;
+	uint64_t first_bad_offset;
+	double clock_ppm;
+	...;
+};
+
+struct gpuio_run;
+
+int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpuio_why *why);
+int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
+const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
+void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out);
+int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
+uint32_t gpuio_effective_knobs(const struct gpuio_run *run);
+void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why);
+int gpuio_close(struct gpuio_run *run);
+int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
+
+struct gpuio_engine {
+	const char *name;
+	uint32_t abi;
+	uint32_t flags;
+	...;
+};
+
+unsigned gpuio_engine_count(void);
+const struct gpuio_engine *gpuio_engine_at(unsigned i);
+const struct gpuio_engine *gpuio_engine_find(const char *name);
+int gpuio_engine_probe(const char *name, const char *library, struct gpuio_why *why);
+int gpuio_engine_load(const char *path, const struct gpuio_engine **out, struct gpuio_why *why);

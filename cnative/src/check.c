@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - refuses a spec that cannot work, with the numbers in the sentence. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "run.h"
+#include "why.h"
+
+#define MAX_JOBS 4096u
+#define MAX_DEPTH (1u << 20)
+#define MAX_BLOCK (1u << 30)
+
+#define REFUSE(code, ...)                                                                                                    \
+	do {                                                                                                                 \
+		gpuio_say(why, __VA_ARGS__);                                                                                 \
+		return code;                                                                                                 \
+	} while (0)
+
+static int check_geometry(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
+{
+	if (spec->jobs < 1 || spec->jobs > MAX_JOBS)
+		REFUSE(-EINVAL, "%" PRIu32 " jobs: use 1 to %u", spec->jobs, MAX_JOBS);
+	if (spec->depth < 1 || spec->depth > MAX_DEPTH)
+		REFUSE(-EINVAL, "queue depth %" PRIu32 ": use 1 to %u", spec->depth, MAX_DEPTH);
+	if ((engine->flags & GPUIO_ENGINE_SYNC) && spec->depth != 1)
+		REFUSE(-EINVAL, "queue depth %" PRIu32 ": the engine %s is synchronous and has depth 1 per job; use more jobs instead",
+		       spec->depth, engine->name);
+	if (spec->block < 1 || spec->block > MAX_BLOCK)
+		REFUSE(-EINVAL, "a block of %" PRIu32 " bytes: use 1 to %u", spec->block, MAX_BLOCK);
+	if (spec->submit_batch < 1 || spec->submit_batch > spec->depth || spec->reap_batch < 1 ||
+	    spec->reap_batch > spec->depth)
+		REFUSE(-EINVAL, "submit batch %" PRIu32 " and reap batch %" PRIu32 ": both must be 1 to the queue depth %" PRIu32,
+		       spec->submit_batch, spec->reap_batch, spec->depth);
+	if (spec->region_offset > INT64_MAX || spec->region_bytes > INT64_MAX - spec->region_offset)
+		REFUSE(-EINVAL, "the region at %" PRIu64 " with %" PRIu64 " bytes ends beyond any file", spec->region_offset,
+		       spec->region_bytes);
+	return 0;
+}
+
+static int check_kind(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
+{
+	if (spec->read_percent > 100)
+		REFUSE(-EINVAL, "%" PRIu32 " %% reads: use 0 to 100", spec->read_percent);
+	if (spec->sync > GPUIO_SYNC_EVERY)
+		REFUSE(-EINVAL, "sync mode %" PRIu32 " is not known: use none, end or every", spec->sync);
+	if (spec->sync == GPUIO_SYNC_EVERY && spec->sync_every < 1)
+		REFUSE(-EINVAL, "sync mode every needs a number of writes between two fdatasync calls, at least 1");
+	if (!engine_moves_data(engine))
+		return 0;
+	if (spec->read_percent < 100 && !spec_aligned(spec))
+		REFUSE(-EINVAL, "writes of %" PRIu32 " bytes from offset %" PRIu64 " on are not whole %u-byte sectors, which written "
+		       "data needs to stay verifiable", spec->block, spec->region_offset, GPUIO_SECTOR);
+	return 0;
+}
+
+static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
+{
+	if (!engine_moves_data(engine))
+		return 0;
+	if (spec->fd < 0 || fcntl(spec->fd, F_GETFD) < 0)
+		REFUSE(-EBADF, "file descriptor %d is not open; the engine %s needs a file", spec->fd, engine->name);
+	return 0;
+}
+
+int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
+{
+	struct gpuio_offsets offsets;
+	int rc;
+
+	if (!spec->clock || !spec->pool)
+		REFUSE(-EINVAL, "a run needs a clock and a buffer pool");
+	rc = check_geometry(spec, engine, why);
+	if (rc == 0)
+		rc = check_kind(spec, engine, why);
+	if (rc == 0)
+		rc = check_file(spec, engine, why);
+	if (rc == 0)
+		rc = gpuio_offsets_init(&offsets, spec, spec->jobs - 1, why);
+	return rc;
+}

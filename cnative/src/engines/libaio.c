@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libaio.c - Linux native asynchronous I/O by its own system calls; no library. */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/aio_abi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "registry.h"
+#include "why.h"
+
+struct libaio_state {
+	aio_context_t context;
+	struct iocb *blocks;        /* one per slot */
+	struct iocb **list;         /* of one submit call */
+	struct io_event *events;
+	struct gpuio_io **refused;  /* requests that io_submit rejected: they end with its error, at the next reap */
+	unsigned nrefused;
+};
+
+static int sys_io_setup(unsigned n, aio_context_t *context)
+{
+	return syscall(SYS_io_setup, n, context) < 0 ? -errno : 0;
+}
+
+static int sys_io_destroy(aio_context_t context)
+{
+	return syscall(SYS_io_destroy, context) < 0 ? -errno : 0;
+}
+
+static int sys_io_submit(aio_context_t context, long n, struct iocb **list)
+{
+	long rc = syscall(SYS_io_submit, context, n, list);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int sys_io_getevents(aio_context_t context, long min, long max, struct io_event *events, struct timespec *wait)
+{
+	long rc = syscall(SYS_io_getevents, context, min, max, events, wait);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static uint64_t read_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	uint64_t value = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%" SCNu64, &value) != 1)
+		value = 0;
+	fclose(f);
+	return value;
+}
+
+static void explain_setup(int error, unsigned depth, struct gpuio_why *why)
+{
+	if (error == EAGAIN)
+		gpuio_say(why, "io_setup for %u requests: the limit of asynchronous I/O requests is used up (fs.aio-nr %" PRIu64
+			  " of fs.aio-max-nr %" PRIu64 "): raise it with sysctl -w fs.aio-max-nr=1048576, or lower depth or jobs",
+			  depth, read_number("/proc/sys/fs/aio-nr"), read_number("/proc/sys/fs/aio-max-nr"));
+	else if (error == ENOSYS)
+		gpuio_say(why, "the kernel is built without asynchronous I/O (CONFIG_AIO), or a sandbox hides it: use psync");
+	else if (error == EPERM)
+		gpuio_say(why, "a seccomp filter (container or sandbox) forbids io_setup: allow it there, or use psync");
+	else
+		gpuio_say(why, "io_setup for %u requests failed (%s)", depth, strerror(error));
+}
+
+static int libaio_probe(const char *library, struct gpuio_why *why)
+{
+	aio_context_t context = 0;
+	int rc = sys_io_setup(1, &context);
+
+	(void)library;
+	if (rc == 0)
+		return sys_io_destroy(context);
+	explain_setup(-rc, 1, why);
+	return rc;
+}
+
+static int libaio_open(struct gpuio_job *job)
+{
+	unsigned depth = job->spec->depth;
+	struct libaio_state *s = calloc(1, sizeof(*s));
+	int rc;
+
+	job->priv = s;
+	if (!s)
+		return -ENOMEM;
+	s->blocks = calloc(depth, sizeof(*s->blocks));
+	s->list = calloc(depth, sizeof(struct iocb *));
+	s->events = calloc(depth, sizeof(*s->events));
+	s->refused = calloc(depth, sizeof(struct gpuio_io *));
+	if (!s->blocks || !s->list || !s->events || !s->refused)
+		return -ENOMEM;
+	for (unsigned i = 0; i < depth; i++) {
+		s->blocks[i].aio_fildes = (uint32_t)job->spec->fd;
+		s->blocks[i].aio_buf = (uintptr_t)job->ios[i].buf;
+		s->blocks[i].aio_data = (uintptr_t)&job->ios[i];
+	}
+	rc = sys_io_setup(depth, &s->context);
+	if (rc) {
+		s->context = 0;
+		explain_setup(-rc, depth, &job->why);
+	}
+	return rc;
+}
+
+static int libaio_submit(struct gpuio_job *job, struct gpuio_io *const *ios, unsigned n)
+{
+	struct libaio_state *s = job->priv;
+	int rc;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct iocb *block = &s->blocks[ios[i]->index];
+
+		block->aio_lio_opcode = ios[i]->op == GPUIO_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+		block->aio_offset = (int64_t)ios[i]->offset;
+		block->aio_nbytes = ios[i]->length;
+		s->list[i] = block;
+	}
+	rc = sys_io_submit(s->context, (long)n, s->list);
+	if (rc >= 0)
+		return rc;
+	if (rc == -EAGAIN || rc == -EINTR)
+		return 0;
+	/* An error is about the first request: it has ended, the others were not looked at. */
+	ios[0]->result = rc;
+	s->refused[s->nrefused++] = ios[0];
+	return 1;
+}
+
+static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max)
+{
+	struct timespec now = {0, 0};
+	struct libaio_state *s = job->priv;
+	unsigned n = 0;
+	int rc;
+
+	while (n < max && s->nrefused > 0)
+		done[n++] = s->refused[--s->nrefused];
+	if (n == max)
+		return (int)n;
+	min = min > n ? min - n : 0;
+	do {
+		rc = sys_io_getevents(s->context, (long)min, (long)(max - n), s->events, min ? NULL : &now);
+	} while (rc == -EINTR);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < rc; i++) {
+		struct gpuio_io *io = (struct gpuio_io *)(uintptr_t)s->events[i].data;
+
+		io->result = s->events[i].res;
+		done[n++] = io;
+	}
+	return (int)n;
+}
+
+static void libaio_close(struct gpuio_job *job)
+{
+	struct libaio_state *s = job->priv;
+
+	if (!s)
+		return;
+	if (s->context)
+		sys_io_destroy(s->context); /* waits for what is in flight */
+	free(s->blocks);
+	free(s->list);
+	free(s->events);
+	free(s->refused);
+	free(s);
+	job->priv = NULL;
+}
+
+const struct gpuio_engine gpuio_engine_libaio = {
+	.name = "libaio",
+	.abi = GPUIO_ABI,
+	.flags = 0,
+	.probe = libaio_probe,
+	.open = libaio_open,
+	.submit = libaio_submit,
+	.reap = libaio_reap,
+	.close = libaio_close,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hist.h - the histogram's inner part, inlined into the job loop. */
+#ifndef GPUIO_HIST_H
+#define GPUIO_HIST_H
+
+#include "gpuio.h"
+
+static inline unsigned hist_bin(uint64_t ns)
+{
+	unsigned exponent;
+
+	if (ns < (1u << GPUIO_HIST_SUB_BITS))
+		return (unsigned)ns;
+	exponent = 63u - (unsigned)__builtin_clzll(ns);
+	if (exponent >= GPUIO_HIST_MAX_BITS)
+		return GPUIO_HIST_BINS;
+	/* The leading one adds 64 to the sub-bin, so octave 6 (64..127) starts at bin 64. */
+	return ((exponent - GPUIO_HIST_SUB_BITS) << GPUIO_HIST_SUB_BITS) +
+	       (unsigned)(ns >> (exponent - GPUIO_HIST_SUB_BITS));
+}
+
+static inline void hist_add(struct gpuio_hist *h, uint64_t ns)
+{
+	unsigned bin = hist_bin(ns);
+
+	h->count++;
+	h->sum_ns += ns;
+	if (ns < h->min_ns)
+		h->min_ns = ns;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+	if (__builtin_expect(bin < GPUIO_HIST_BINS, 1))
+		h->bins[bin]++;
+	else
+		h->overflow++;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offsets.h - which block a worker's I/O number i touches, and whether it reads or writes. */
+#ifndef GPUIO_OFFSETS_H
+#define GPUIO_OFFSETS_H
+
+#include "gpuio.h"
+#include "mix.h"
+
+/* A seeded bijection of 0 .. 2^bits - 1. */
+struct gpuio_permutation {
+	uint64_t mask, add, mul1, mul2;
+	unsigned shift;
+};
+
+struct gpuio_zipf {
+	double theta, low, high, accept; /* of the inversion: H(1.5) - 1, H(n + 0.5), acceptance width */
+};
+
+struct gpuio_offsets {
+	uint64_t i;      /* number of the next I/O of this worker */
+	uint64_t at;     /* SEQUENTIAL: place in the slice; RANDOM: index in the permutation */
+	uint64_t left;   /* I/Os until the slice wraps or a new permutation begins */
+	uint64_t epoch;  /* RANDOM: which permutation */
+	uint64_t first;  /* SEQUENTIAL: first block of the slice; RANDOM: the worker's first index */
+	uint64_t count;  /* blocks of the worker per slice or epoch */
+	uint64_t stride; /* from one I/O to the next: 1, or the number of workers */
+	uint64_t blocks, block, region_offset;
+	uint64_t op_key, draw_key, seed;
+	uint32_t order, read_percent;
+	unsigned bits;
+	struct gpuio_permutation perm;
+	struct gpuio_zipf zipf;
+};
+
+/* -EINVAL when the geometry gives the worker no block. */
+int gpuio_offsets_init(struct gpuio_offsets *o, const struct gpuio_spec *spec, uint32_t worker, struct gpuio_why *why);
+/* Goes to I/O number i; the stream from there is the same as after i calls of offsets_next. */
+void gpuio_offsets_seek(struct gpuio_offsets *o, uint64_t i);
+void gpuio_offsets_rekey(struct gpuio_offsets *o);
+uint64_t gpuio_zipf_block(const struct gpuio_offsets *o);
+
+static inline uint64_t permute(const struct gpuio_permutation *p, uint64_t x)
+{
+	/* Each step is a bijection of `bits`-bit numbers: adding, multiplying by an odd number, folding the top down. */
+	x = (x + p->add) & p->mask;
+	x ^= x >> p->shift;
+	x = (x * p->mul1) & p->mask;
+	x ^= x >> p->shift;
+	x = (x * p->mul2) & p->mask;
+	return x ^ (x >> p->shift);
+}
+
+static inline uint64_t permute_below(const struct gpuio_permutation *p, uint64_t x, uint64_t n)
+{
+	/* Walking the cycle until it is back below n keeps the bijection; less than two steps on average. */
+	do {
+		x = permute(p, x);
+	} while (x >= n);
+	return x;
+}
+
+static inline uint64_t offsets_next(struct gpuio_offsets *o, uint8_t *op)
+{
+	uint64_t block;
+
+	if (o->order == GPUIO_ZIPF)
+		block = gpuio_zipf_block(o);
+	else if (o->order == GPUIO_RANDOM)
+		block = permute_below(&o->perm, o->at, o->blocks);
+	else
+		block = o->at;
+	if (o->read_percent == 100)
+		*op = GPUIO_READ;
+	else if (o->read_percent == 0)
+		*op = GPUIO_WRITE;
+	else
+		*op = ((mix64(o->op_key + o->i) >> 32) * 100) >> 32 < o->read_percent ? GPUIO_READ : GPUIO_WRITE;
+	o->i++;
+	o->at += o->stride;
+	if (--o->left == 0) {
+		o->left = o->count;
+		o->at = o->first;
+		if (o->order == GPUIO_RANDOM) {
+			o->epoch++;
+			gpuio_offsets_rekey(o);
+		}
+	}
+	return o->region_offset + block * o->block;
+}
+
+#endif

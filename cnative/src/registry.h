@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.h - the engines built in. */
+#ifndef GPUIO_REGISTRY_H
+#define GPUIO_REGISTRY_H
+
+#include "gpuio.h"
+
+extern const struct gpuio_engine gpuio_engine_null;
+extern const struct gpuio_engine gpuio_engine_psync;
+extern const struct gpuio_engine gpuio_engine_libaio;
+extern const struct gpuio_engine gpuio_engine_io_uring;
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - opening and closing a run: memory, workers, engines. */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffers.h"
+#include "why.h"
+
+#define OPEN_DEADLINE_NS UINT64_C(30000000000)
+#define CLOSE_DEADLINE_NS UINT64_C(2000000000)
+
+bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns)
+{
+	struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
+	int rc = 0;
+
+	while (*count < want && rc != ETIMEDOUT) {
+		if (deadline_ns)
+			rc = pthread_cond_timedwait(&run->report, &run->lock, &until);
+		else
+			rc = pthread_cond_wait(&run->report, &run->lock);
+	}
+	return *count >= want;
+}
+
+static void free_worker(struct gpuio_worker *w)
+{
+	free(w->slots);
+	free(w->free);
+	free(w->batch);
+	free(w->done);
+}
+
+static void free_run(struct gpuio_run *run)
+{
+	if (run->locks_ready) {
+		pthread_barrier_destroy(&run->barrier);
+		pthread_cond_destroy(&run->report);
+		pthread_cond_destroy(&run->go);
+		pthread_mutex_destroy(&run->lock);
+	}
+	if (run->workers)
+		for (uint32_t i = 0; i < run->spec.jobs; i++)
+			free_worker(&run->workers[i]);
+	free(run->workers);
+	free(run->library);
+	free(run->cpus);
+	free(run);
+}
+
+static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buffers)
+{
+	struct gpuio_worker *w = &run->workers[index];
+	uint32_t depth = run->spec.depth;
+	uint64_t stride = slot_stride(run->spec.block);
+
+	w->run = run;
+	w->job.spec = &run->spec;
+	w->job.engine = run->engine;
+	w->job.worker = index;
+	w->ticker = gpuio_ticker_of(&run->clock);
+	w->slots = calloc(depth, sizeof(*w->slots));
+	w->free = calloc(depth, sizeof(*w->free));
+	w->batch = calloc(depth, sizeof(*w->batch));
+	w->done = calloc(depth, sizeof(*w->done));
+	if (!w->slots || !w->free || !w->batch || !w->done)
+		return -ENOMEM;
+	w->job.ios = w->slots;
+	for (uint32_t i = 0; i < depth; i++) {
+		w->slots[i].buf = buffers + ((uint64_t)index * depth + i) * stride;
+		w->slots[i].length = run->spec.block;
+		w->slots[i].index = i;
+		w->slots[i].result = GPUIO_UNUSED;
+	}
+	gpuio_hist_reset(&w->lat);
+	return gpuio_offsets_init(&w->offsets, &run->spec, index, NULL);
+}
+
+static int make_locks(struct gpuio_run *run)
+{
+	pthread_condattr_t attr;
+
+	if (pthread_barrier_init(&run->barrier, NULL, run->spec.jobs))
+		return -ENOMEM;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&run->lock, NULL);
+	pthread_cond_init(&run->go, NULL);
+	pthread_cond_init(&run->report, &attr);
+	pthread_condattr_destroy(&attr);
+	run->locks_ready = true;
+	return 0;
+}
+
+/* A run with everything the windows need, but no thread yet and no buffers taken when it fails. */
+static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_run **out,
+		    struct gpuio_why *why)
+{
+	struct gpuio_run *run = calloc(1, sizeof(*run));
+	uint64_t bytes = slot_stride(spec->block) * spec->depth; /* at most 2^50 */
+	unsigned char *base;
+	int rc = -ENOMEM;
+
+	*out = run;
+	if (!run)
+		return rc;
+	run->spec = *spec;
+	run->engine = engine;
+	run->clock = *spec->clock;
+	run->spec.clock = &run->clock;
+	run->spec.engine = engine->name;
+	run->spec.cpus = NULL;
+	run->spec.library = NULL;
+	gpuio_hist_reset(&run->slat);
+	gpuio_hist_reset(&run->clat);
+	gpuio_hist_reset(&run->lat);
+	if (spec->cpus) {
+		run->cpus = calloc(spec->jobs, sizeof(*run->cpus));
+		if (!run->cpus)
+			return rc;
+		memcpy(run->cpus, spec->cpus, spec->jobs * sizeof(*run->cpus));
+		run->spec.cpus = run->cpus;
+	}
+	if (spec->library) {
+		run->library = strdup(spec->library);
+		if (!run->library)
+			return rc;
+		run->spec.library = run->library;
+	}
+	run->workers = aligned_alloc(64, spec->jobs * sizeof(*run->workers));
+	if (!run->workers)
+		return rc;
+	memset(run->workers, 0, spec->jobs * sizeof(*run->workers));
+	rc = make_locks(run);
+	if (rc == 0)
+		rc = gpuio_pool_take(spec->pool, bytes * spec->jobs, &base, why);
+	for (uint32_t i = 0; rc == 0 && i < spec->jobs; i++) {
+		rc = make_worker(run, i, base);
+		if (rc)
+			gpuio_pool_give_back(spec->pool);
+	}
+	return rc;
+}
+
+static int start_workers(struct gpuio_run *run, struct gpuio_why *why)
+{
+	sigset_t all, old;
+	int rc = 0;
+
+	/* Signals are for the caller's threads: here they would only interrupt I/O. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (uint32_t i = 0; i < run->spec.jobs && rc == 0; i++) {
+		rc = pthread_create(&run->workers[i].thread, NULL, gpuio_worker_main, &run->workers[i]);
+		run->workers[i].started = rc == 0;
+		if (rc)
+			gpuio_say(why, "thread %" PRIu32 " of %" PRIu32 " cannot be started (%s): lower jobs, or raise ulimit -u or "
+				  "the container's pids limit", i + 1, run->spec.jobs, strerror(rc));
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -rc;
+}
+
+/* Waits until every started worker has opened its engine; the first failure decides. */
+static int await_open(struct gpuio_run *run, struct gpuio_why *why)
+{
+	uint32_t started = 0;
+	bool opened;
+
+	while (started < run->spec.jobs && run->workers[started].started)
+		started++;
+	pthread_mutex_lock(&run->lock);
+	opened = gpuio_run_wait(run, &run->opened, started, mono_ns() + OPEN_DEADLINE_NS);
+	pthread_mutex_unlock(&run->lock);
+	if (!opened) {
+		gpuio_say(why, "the engine %s did not open within %u s", run->engine->name,
+			  (unsigned)(OPEN_DEADLINE_NS / 1000000000u));
+		return -ETIMEDOUT;
+	}
+	run->effective = UINT32_MAX;
+	for (uint32_t i = 0; i < started; i++) {
+		const struct gpuio_worker *w = &run->workers[i];
+
+		if (w->open_error) {
+			if (w->job.why.text[0])
+				*why = w->job.why;
+			else
+				gpuio_say(why, "the engine %s cannot be opened in worker %" PRIu32 " (%s)", run->engine->name, i,
+					  strerror(-w->open_error));
+			return w->open_error;
+		}
+		run->effective &= w->job.effective;
+		if (!run->knob_why.text[0])
+			run->knob_why = w->job.why;
+	}
+	return 0;
+}
+
+int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **out, struct gpuio_why *why)
+{
+	struct gpuio_why unheard;
+	const struct gpuio_engine *engine;
+	struct gpuio_run *run;
+	int rc, opened;
+
+	if (!why)
+		why = &unheard;
+	gpuio_say(why, "%s", "");
+	*out = NULL;
+	engine = spec->engine ? gpuio_engine_find(spec->engine) : NULL;
+	if (!engine) {
+		gpuio_say(why, "there is no engine named %s", spec->engine ? spec->engine : "(null)");
+		return -ENOENT;
+	}
+	rc = gpuio_spec_check(spec, engine, why);
+	if (rc)
+		return rc;
+	rc = make_run(spec, engine, &run, why);
+	if (rc) {
+		if (!why->text[0])
+			gpuio_say(why, "there is not enough memory for %" PRIu32 " jobs of depth %" PRIu32, spec->jobs, spec->depth);
+		if (run)
+			free_run(run);
+		return rc;
+	}
+	rc = start_workers(run, why);
+	opened = await_open(run, rc ? &unheard : why);
+	if (rc == 0)
+		rc = opened;
+	if (rc) {
+		gpuio_close(run);
+		return rc;
+	}
+	*out = run;
+	return 0;
+}
+
+int gpuio_close(struct gpuio_run *run)
+{
+	uint32_t started = 0;
+	bool gone;
+
+	if (!run)
+		return 0;
+	while (started < run->spec.jobs && run->workers[started].started)
+		started++;
+	pthread_mutex_lock(&run->lock);
+	run->quit = true;
+	pthread_cond_broadcast(&run->go);
+	gone = gpuio_run_wait(run, &run->gone, started, mono_ns() + CLOSE_DEADLINE_NS);
+	pthread_mutex_unlock(&run->lock);
+	if (!gone)
+		return -EBUSY;
+	for (uint32_t i = 0; i < started; i++)
+		pthread_join(run->workers[i].thread, NULL);
+	gpuio_pool_give_back(run->spec.pool);
+	free_run(run);
+	return 0;
+}
+
+uint32_t gpuio_effective_knobs(const struct gpuio_run *run)
+{
+	return run->effective & ~(uint32_t)GPUIO_KNOB_REQUIRE;
+}
+
+void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why)
+{
+	*why = run->knob_why;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.h - what a run and its workers share. */
+#ifndef GPUIO_RUN_H
+#define GPUIO_RUN_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "clock.h"
+#include "gpuio.h"
+#include "offsets.h"
+#include "process.h"
+
+#define GPUIO_MAX_ERRORS 64
+#define GPUIO_UNUSED INT64_MIN /* io->result of a slot that no request of this window has used */
+
+/* Requests in flight over time, by stamps of its own: the latencies must not vouch for themselves. */
+struct gpuio_flow {
+	uint64_t level, max;
+	uint64_t last, integral;        /* ticks; requests x ticks since `start` */
+	uint64_t start, ticks, settled; /* the steady stretch: from, length, its integral */
+	uint64_t ios, lat_ns;           /* completions in it */
+	bool on, over;
+};
+
+/* What one worker counted in one window. */
+struct gpuio_tally {
+	uint64_t ios, reads, writes, bytes, errors, short_ios;
+	int32_t first_error, first_error_op;
+	uint64_t first_error_offset;
+	uint64_t syncs, sync_ns;
+	uint64_t verified, bad, first_bad_offset;
+	bool stopped;
+	struct gpuio_flow flow;
+};
+
+struct gpuio_worker {
+	alignas(64) struct gpuio_run *run; /* workers share no cache line */
+	struct gpuio_job job;
+	struct gpuio_offsets offsets;
+	struct gpuio_ticker ticker;
+	struct gpuio_io *slots;
+	struct gpuio_io **free, **batch, **done; /* depth pointers each */
+	uint32_t nfree;
+	uint32_t unsynced;  /* writes since the last fdatasync; goes on from window to window */
+	bool sync_due;
+	bool observable;    /* submit returns before the I/O is over and has really submitted it */
+	uint64_t share;     /* requests of this window */
+	struct gpuio_tally tally;
+	struct gpuio_worker_result result;
+	uint64_t finished;  /* generation of the last window it finished; under run->lock */
+	int open_error;
+	bool started;
+	pthread_t thread;
+	struct gpuio_hist slat, clat, lat;
+};
+
+struct gpuio_run {
+	struct gpuio_spec spec; /* its pointers lead to the copies below */
+	struct gpuio_clock clock;
+	int32_t *cpus;
+	char *library;
+	const struct gpuio_engine *engine;
+	struct gpuio_worker *workers;
+	uint32_t effective;
+	struct gpuio_why knob_why;
+
+	pthread_mutex_t lock;
+	pthread_cond_t go;     /* to the workers: a new generation, or quit */
+	pthread_cond_t report; /* from the workers: opened, finished or gone */
+	bool locks_ready;
+	uint64_t generation;
+	uint32_t opened, finished, gone;
+	bool quit;
+	bool spent;             /* a worker failed or was late: only close may follow */
+	bool has_window;
+	atomic_uint give_up;    /* the deadline has passed */
+	atomic_uint arrived;    /* workers at the start barrier */
+	pthread_barrier_t barrier;
+
+	uint64_t start_ns;      /* written by the last worker to arrive or to finish */
+	struct gpuio_usage usage_start, usage_end;
+	struct gpuio_clock_pair pair_start, pair_end;
+	struct gpuio_hist slat, clat, lat;
+};
+
+/* check.c: refuses a spec that cannot work, before anything is started. */
+int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why);
+/* worker.c */
+void *gpuio_worker_main(void *worker);
+/* loop.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
+int gpuio_worker_loop(struct gpuio_worker *w);
+/* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
+bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);
+/* window.c */
+void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window);
+/* Every block of the last window can be checked in place: whole sectors at sector boundaries. */
+static inline bool spec_aligned(const struct gpuio_spec *spec)
+{
+	return spec->block % GPUIO_SECTOR == 0 && spec->region_offset % GPUIO_SECTOR == 0;
+}
+
+static inline bool engine_moves_data(const struct gpuio_engine *engine)
+{
+	return !(engine->flags & GPUIO_ENGINE_NO_FILE);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.c - after a window: is what it left in memory and on the medium what belongs there? */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "buffers.h"
+#include "pattern.h"
+#include "run.h"
+#include "why.h"
+
+struct finding {
+	uint64_t checked, bad, first_bad;
+};
+
+static void judge(struct finding *finding, uint64_t bad_sectors, uint64_t first)
+{
+	finding->checked++;
+	if (bad_sectors == 0)
+		return;
+	if (finding->bad++ == 0)
+		finding->first_bad = first;
+}
+
+static int read_back(const struct gpuio_run *run, const struct gpuio_io *io, void *scratch, struct finding *finding,
+		     struct gpuio_why *why)
+{
+	uint64_t first = io->offset, bad = 1;
+	ssize_t n;
+
+	do {
+		n = pread(run->spec.fd, scratch, io->length, (off_t)io->offset);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		int err = errno;
+
+		gpuio_say(why, "written data at offset %" PRIu64 " cannot be read back (%s)%s", io->offset, strerror(err),
+			  err == EBADF ? ": open the file for reading and writing" : "");
+		return -err;
+	}
+	if (n == (ssize_t)io->length)
+		bad = gpuio_pattern_check(scratch, io->length, io->offset, run->spec.pattern_seed, &first);
+	judge(finding, bad, first);
+	return 0;
+}
+
+static int sweep_slot(const struct gpuio_run *run, const struct gpuio_io *io, void *scratch, struct finding *finding,
+		      struct gpuio_why *why)
+{
+	uint64_t first = 0, bad;
+
+	if (io->result != (int64_t)io->length || pattern_whole(io->length, io->offset) == 0)
+		return 0;
+	if (io->op == GPUIO_WRITE)
+		return read_back(run, io, scratch, finding, why);
+	bad = gpuio_pattern_check(io->buf, io->length, io->offset, run->spec.pattern_seed, &first);
+	judge(finding, bad, first);
+	return 0;
+}
+
+int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why)
+{
+	struct finding finding = {0, 0, 0};
+	void *scratch;
+	int rc = 0;
+
+	gpuio_say(why, "%s", "");
+	*checked = *bad = *first_bad = 0;
+	if (!engine_moves_data(run->engine))
+		return 0;
+	if (!run->has_window) {
+		gpuio_say(why, "there is no finished window to sweep");
+		return -EINVAL;
+	}
+	scratch = aligned_alloc(GPUIO_PAGE, slot_stride(run->spec.block));
+	if (!scratch) {
+		gpuio_say(why, "there is no memory for a block of %" PRIu32 " bytes", run->spec.block);
+		return -ENOMEM;
+	}
+	for (uint32_t w = 0; rc == 0 && w < run->spec.jobs; w++)
+		for (uint32_t i = 0; rc == 0 && i < run->spec.depth; i++)
+			rc = sweep_slot(run, &run->workers[w].slots[i], scratch, &finding, why);
+	free(scratch);
+	*checked = finding.checked;
+	*bad = finding.bad;
+	*first_bad = finding.first_bad;
+	return rc;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* window.c - one timed stretch: share it out, watch the deadline, add the workers up. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "run.h"
+#include "why.h"
+
+#define GRACE_NS UINT64_C(1000000000)
+
+static void add_flow(const struct gpuio_worker *w, struct gpuio_window *window)
+{
+	const struct gpuio_flow *f = &w->tally.flow;
+	uint64_t ns = ticks_to_ns(&w->ticker, f->ticks);
+
+	window->max_in_flight += f->max;
+	if (f->ticks == 0 || ns == 0)
+		return;
+	window->mean_in_flight += (double)f->settled / (double)f->ticks;
+	window->steady_rate += (double)f->ios * 1e9 / (double)ns;
+	window->steady_ios += f->ios;
+	window->steady_lat_ns += f->lat_ns;
+	if (ns > window->steady_ns)
+		window->steady_ns = ns;
+}
+
+static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window)
+{
+	const struct gpuio_tally *t = &w->tally;
+
+	window->ios += t->ios;
+	window->reads += t->reads;
+	window->writes += t->writes;
+	window->bytes += t->bytes;
+	window->short_ios += t->short_ios;
+	window->syncs += t->syncs;
+	window->sync_ns += t->sync_ns;
+	window->verified += t->verified;
+	if (t->bad && window->bad == 0)
+		window->first_bad_offset = t->first_bad_offset;
+	window->bad += t->bad;
+	if (t->errors && window->errors == 0) {
+		window->first_error = t->first_error;
+		window->first_error_op = t->first_error_op;
+		window->first_error_offset = t->first_error_offset;
+	}
+	window->errors += t->errors;
+	if (t->stopped)
+		window->stopped = 1;
+	if (w->result.end_ns > window->end_ns)
+		window->end_ns = w->result.end_ns;
+	add_flow(w, window);
+}
+
+void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
+{
+	gpuio_hist_reset(&run->slat);
+	gpuio_hist_reset(&run->clat);
+	gpuio_hist_reset(&run->lat);
+	window->start_ns = run->start_ns;
+	for (uint32_t i = 0; i < run->spec.jobs; i++) {
+		const struct gpuio_worker *w = &run->workers[i];
+
+		add_worker(w, window);
+		gpuio_hist_merge(&run->lat, &w->lat);
+		gpuio_hist_merge(&run->slat, &w->slat);
+		gpuio_hist_merge(&run->clat, w->observable ? &w->clat : &w->lat);
+	}
+	gpuio_usage_between(&run->usage_start, &run->usage_end, window);
+	window->clock_ppm = gpuio_clock_ppm(&run->clock, run->pair_start, run->pair_end);
+	run->has_window = true;
+}
+
+static void share_out(struct gpuio_run *run, uint64_t ios)
+{
+	uint64_t each = ios / run->spec.jobs, extra = ios % run->spec.jobs;
+
+	for (uint32_t i = 0; i < run->spec.jobs; i++)
+		run->workers[i].share = each + (i < extra ? 1 : 0);
+}
+
+static int worker_failure(struct gpuio_run *run, struct gpuio_why *why)
+{
+	for (uint32_t i = 0; i < run->spec.jobs; i++) {
+		int error = run->workers[i].result.error;
+
+		if (error) {
+			gpuio_say(why, "worker %" PRIu32 ": the engine %s failed (%s)", i, run->engine->name, strerror(-error));
+			return error;
+		}
+	}
+	return 0;
+}
+
+/* Under the lock. The first worker that has not come back. */
+static int32_t stuck_worker(const struct gpuio_run *run)
+{
+	for (uint32_t i = 0; i < run->spec.jobs; i++)
+		if (run->workers[i].finished != run->generation)
+			return (int32_t)i;
+	return -1;
+}
+
+int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
+{
+	double seconds = (double)run->spec.timeout_ns / 1e9;
+	uint64_t deadline = 0;
+	bool late;
+	int rc;
+
+	gpuio_say(why, "%s", "");
+	memset(window, 0, sizeof(*window));
+	window->stuck_worker = -1;
+	if (run->spent) {
+		gpuio_say(why, "a window of this run failed or passed its deadline: close the run");
+		return -ECANCELED;
+	}
+	if (ios == 0) {
+		gpuio_say(why, "a window needs at least one I/O");
+		return -EINVAL;
+	}
+	share_out(run, ios);
+	pthread_mutex_lock(&run->lock);
+	run->finished = 0;
+	run->generation++;
+	if (run->spec.timeout_ns)
+		deadline = mono_ns() + run->spec.timeout_ns;
+	pthread_cond_broadcast(&run->go);
+	late = !gpuio_run_wait(run, &run->finished, run->spec.jobs, deadline);
+	if (late) {
+		run->spent = true;
+		atomic_store(&run->give_up, 1);
+		if (!gpuio_run_wait(run, &run->finished, run->spec.jobs, mono_ns() + GRACE_NS))
+			window->stuck_worker = stuck_worker(run);
+	}
+	pthread_mutex_unlock(&run->lock);
+	if (window->stuck_worker >= 0) {
+		run->has_window = false;
+		gpuio_say(why, "worker %" PRId32 " of engine %s did not come back within %.3g s: the device is stuck or far slower "
+			  "than expected", window->stuck_worker, run->engine->name, seconds);
+		return -ETIMEDOUT;
+	}
+	gpuio_window_collect(run, window);
+	rc = worker_failure(run, why);
+	if (rc)
+		run->spent = true;
+	if (late) {
+		gpuio_say(why, "the window of %" PRIu64 " I/Os was not over within %.3g s (%" PRIu64 " done): ask for fewer I/Os or "
+			  "a longer time-out", ios, seconds, window->ios);
+		return -ETIMEDOUT;
+	}
+	return rc;
+}
+
+const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run)
+{
+	return &run->slat;
+}
+
+const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run)
+{
+	return &run->clat;
+}
+
+const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run)
+{
+	return &run->lat;
+}
+
+void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out)
+{
+	memset(out, 0, run->spec.jobs * sizeof(*out));
+	pthread_mutex_lock(&run->lock);
+	for (uint32_t i = 0; i < run->spec.jobs; i++) {
+		/* A worker that is still out may be writing its result. */
+		if (run->workers[i].finished == run->generation)
+			out[i] = run->workers[i].result;
+		else
+			out[i].error = -ETIMEDOUT;
+	}
+	pthread_mutex_unlock(&run->lock);
+}

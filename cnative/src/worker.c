@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - a worker thread's life around the hot loop: pin, open, wait for windows, close. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "buffers.h"
+#include "run.h"
+#include "why.h"
+
+static const struct {
+	uint32_t bit;
+	const char *name;
+} knob_names[] = {
+	{GPUIO_KNOB_FIXED_BUFFERS, "fixed_buffers"},
+	{GPUIO_KNOB_REGISTERED_FILES, "registered_files"},
+	{GPUIO_KNOB_SINGLE_ISSUER, "single_issuer"},
+	{GPUIO_KNOB_MERGED_WAIT, "merged_wait"},
+};
+
+static int pin(struct gpuio_worker *w)
+{
+	const int32_t *cpus = w->run->spec.cpus;
+	int cpu = cpus ? cpus[w->job.worker] : -1;
+	cpu_set_t set;
+
+	w->result.cpu = -1;
+	if (cpu < 0)
+		return 0;
+	CPU_ZERO(&set);
+	if (cpu < CPU_SETSIZE)
+		CPU_SET((unsigned)cpu, &set);
+	if (cpu >= CPU_SETSIZE || sched_setaffinity(0, sizeof(set), &set) != 0) {
+		int err = cpu >= CPU_SETSIZE ? EINVAL : errno;
+
+		gpuio_say(&w->job.why, "worker %u cannot be pinned to CPU %d (%s): choose a CPU that is online and allowed, see "
+			  "Cpus_allowed_list in /proc/self/status", w->job.worker, cpu, strerror(err));
+		return -err;
+	}
+	w->result.cpu = cpu;
+	return 0;
+}
+
+/* Knobs that were asked for and are not there get a reason, or are an error. */
+static int check_knobs(struct gpuio_worker *w)
+{
+	uint32_t asked = w->run->spec.knobs, missing = asked & ~w->job.effective & ~(uint32_t)GPUIO_KNOB_REQUIRE;
+	char names[96] = "";
+
+	if (!missing)
+		return 0;
+	if (!w->job.why.text[0]) {
+		for (size_t i = 0; i < sizeof(knob_names) / sizeof(knob_names[0]); i++) {
+			size_t used = strlen(names);
+
+			if (missing & knob_names[i].bit)
+				snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", knob_names[i].name);
+		}
+		gpuio_say(&w->job.why, "the engine %s does not have: %s", w->job.engine->name, names);
+	}
+	return asked & GPUIO_KNOB_REQUIRE ? -ENOTSUP : 0;
+}
+
+/* Fills what writes will send; done in the worker so that the memory is near the CPU it is pinned to. */
+static void fill_slots(struct gpuio_worker *w)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+	uint64_t stride = slot_stride(spec->block);
+
+	if (spec->read_percent == 100 || !engine_moves_data(w->job.engine))
+		return;
+	for (uint32_t i = 0; i < spec->depth; i++) {
+		/* A place no file has, another one for each slot: no two slots share a body. */
+		uint64_t place = (UINT64_C(1) << 62) + ((uint64_t)w->job.worker * spec->depth + i) * stride;
+
+		gpuio_pattern_fill(w->slots[i].buf, spec->block, place, spec->pattern_seed);
+	}
+}
+
+static int open_engine(struct gpuio_worker *w)
+{
+	int rc = pin(w);
+
+	w->result.tid = (int32_t)syscall(SYS_gettid);
+	if (rc)
+		return rc;
+	rc = w->job.engine->open(&w->job);
+	if (rc == 0)
+		rc = check_knobs(w);
+	if (rc == 0) {
+		w->observable = !(w->job.engine->flags & GPUIO_ENGINE_SYNC) &&
+				!(w->job.effective & GPUIO_KNOB_MERGED_WAIT);
+		fill_slots(w);
+		return 0;
+	}
+	w->job.engine->close(&w->job);
+	return rc;
+}
+
+/* Makes sure that what a buffer held before cannot pass for data of this window. */
+static void poison(const struct gpuio_spec *spec, struct gpuio_io *io)
+{
+	static const uint64_t word = UINT64_C(0xdead10ccdead10cc);
+	unsigned char *p = io->buf;
+
+	if (spec_aligned(spec)) {
+		memcpy(p, &word, sizeof(word));
+		memcpy(p + spec->block - GPUIO_SECTOR, &word, sizeof(word));
+	} else {
+		memset(p, 0xdd, spec->block);
+	}
+}
+
+static void begin_window(struct gpuio_worker *w)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+
+	memset(&w->tally, 0, sizeof(w->tally));
+	gpuio_hist_reset(&w->slat);
+	gpuio_hist_reset(&w->clat);
+	gpuio_hist_reset(&w->lat);
+	w->result.error = 0;
+	w->nfree = spec->depth;
+	for (uint32_t i = 0; i < spec->depth; i++) {
+		struct gpuio_io *io = &w->slots[i];
+
+		/* Taken from the end, so that slot 0 goes first. */
+		w->free[spec->depth - 1 - i] = io;
+		io->result = GPUIO_UNUSED;
+		if (spec->read_percent > 0 && engine_moves_data(w->job.engine))
+			poison(spec, io);
+	}
+}
+
+static void start_together(struct gpuio_run *run)
+{
+	if (atomic_fetch_add(&run->arrived, 1) + 1 == run->spec.jobs) {
+		struct gpuio_ticker ticker = gpuio_ticker_of(&run->clock);
+
+		atomic_store(&run->arrived, 0);
+		run->pair_start = gpuio_clock_pair(&ticker);
+		gpuio_usage_read(&run->usage_start);
+		run->start_ns = mono_ns();
+	}
+	pthread_barrier_wait(&run->barrier);
+}
+
+static void finish_window(struct gpuio_worker *w, uint64_t generation)
+{
+	struct gpuio_run *run = w->run;
+
+	pthread_mutex_lock(&run->lock);
+	w->finished = generation;
+	if (++run->finished == run->spec.jobs) {
+		struct gpuio_ticker ticker = gpuio_ticker_of(&run->clock);
+
+		/* Read here, not by the caller: its waking up is not part of the window. */
+		gpuio_usage_read(&run->usage_end);
+		run->pair_end = gpuio_clock_pair(&ticker);
+		pthread_cond_signal(&run->report);
+	}
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void one_window(struct gpuio_worker *w, uint64_t generation)
+{
+	uint64_t cpu;
+
+	begin_window(w);
+	start_together(w->run);
+	cpu = gpuio_thread_cpu_ns();
+	w->result.start_ns = mono_ns();
+	w->result.error = gpuio_worker_loop(w);
+	w->result.end_ns = mono_ns();
+	w->result.cpu_ns = gpuio_thread_cpu_ns() - cpu;
+	w->result.ios = w->tally.ios;
+	w->result.bytes = w->tally.bytes;
+	finish_window(w, generation);
+}
+
+void *gpuio_worker_main(void *worker)
+{
+	struct gpuio_worker *w = worker;
+	struct gpuio_run *run = w->run;
+	uint64_t seen = 0;
+
+	w->open_error = open_engine(w);
+	pthread_mutex_lock(&run->lock);
+	run->opened++;
+	pthread_cond_signal(&run->report);
+	while (w->open_error == 0) {
+		while (!run->quit && run->generation == seen)
+			pthread_cond_wait(&run->go, &run->lock);
+		if (run->quit)
+			break;
+		seen = run->generation;
+		pthread_mutex_unlock(&run->lock);
+		one_window(w, seen);
+		pthread_mutex_lock(&run->lock);
+	}
+	pthread_mutex_unlock(&run->lock);
+	if (w->open_error == 0)
+		w->job.engine->close(&w->job);
+	pthread_mutex_lock(&run->lock);
+	run->gone++;
+	pthread_cond_signal(&run->report);
+	pthread_mutex_unlock(&run->lock);
+	return NULL;
+}
