@@ -61,6 +61,7 @@ class Process:
         self.output = bytearray()
         self._killed = False
         self._stuck = False
+        self._status_lost = False
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as childs:
             request_r, self.requests = _pipe(on_failure, childs, parent_writes=True)
             reply_w, self.replies = _pipe(on_failure, childs, parent_writes=False)
@@ -150,7 +151,11 @@ class Process:
             state = _state(self.pid)
             if state == "D":
                 return f"is in uninterruptible sleep (D) and outlives SIGKILL: given up, pid {self.pid}"
+            if state == "Z":
+                return f"has ended but is held back by a debugger or strace: given up, pid {self.pid}"
             return f"outlives SIGKILL (state {state}): given up, pid {self.pid}"
+        if self._status_lost:
+            return "ended, but something else in this process took its exit status"
         if code >= 0:
             return f"exited with status {code}"
         try:
@@ -165,6 +170,7 @@ class Process:
         try:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
         except ChildProcessError:  # somebody ignores SIGCHLD, or waits for any child: the status is lost
+            self._status_lost = True
             self.returncode = self._popen.returncode = 0
             return True
         if pid == 0:

@@ -192,6 +192,7 @@ def middle(child_env):
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", script],
             env={**os.environ, **child_env},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -206,6 +207,7 @@ def middle(child_env):
         guard.cancel()
         process.kill()
         process.wait(10)
+        process.stdin.close()
         process.stdout.close()
 
 

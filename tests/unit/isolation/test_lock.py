@@ -87,14 +87,26 @@ def test_this_process_holds_it_already(folder):
         pass
 
 
-def test_a_fork_gives_nothing_back(folder):
-    with HostLock(0, folders=[folder]) as lock:
-        pid = os.fork()
-        if pid == 0:
-            lock.release()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        assert json.loads(lock.path.read_text())["pid"] == os.getpid()
+def test_a_fork_gives_nothing_back(middle, folder):
+    process = middle(
+        f"""
+import os, sys
+from pathlib import Path
+from pytest_gpuio.isolation.lock import HostLock
+lock = HostLock(0, folders=[Path({str(folder)!r})])
+lock.acquire()
+if os.fork() == 0:
+    lock.release()
+    sys.exit(0)
+os.wait()
+print("forked", flush=True)
+sys.stdin.readline()
+"""
+    )
+    assert process.stdout.readline() == "forked\n"
+    assert json.loads((folder / "host.lock").read_text())["pid"] == process.pid
+    with pytest.raises(Busy, match=f"pid {process.pid}"):
+        HostLock(0, folders=[folder]).acquire()
 
 
 def test_a_removed_file_is_made_again(folder, monkeypatch):

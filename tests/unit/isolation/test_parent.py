@@ -2,8 +2,12 @@
 
 import json
 import signal
+import time
 
 import pytest
+
+from pytest_gpuio.core.errors import ChildDied
+from pytest_gpuio.isolation.process import reap_given_up
 
 PROLOGUE = """
 import json, os, signal, sys
@@ -102,6 +106,49 @@ def test_an_interpreter_that_ends_takes_its_children_along(middle, gone):
     pid = int(read_until(process, "pid").split()[1])
     assert process.wait(20) == 0
     assert gone(pid)
+
+
+def test_a_lost_exit_status_is_not_made_up(middle):
+    process = middle(
+        PROLOGUE.format(grace=2)
+        + """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # now the kernel reaps
+try:
+    child.request("leave", {"status": 3}, deadline_s=20)
+except Exception as error:
+    say(f"{type(error).__name__}: {error}")
+"""
+    )
+    line = read_until(process, "ChildDied")
+    assert "ended, but something else in this process took its exit status, during 'leave'" in line
+
+
+def test_a_child_held_back_by_a_tracer_is_given_up(child, middle, monkeypatch):
+    """A tracer that does not wait keeps a dead process from its real parent."""
+    child.request("echo", deadline_s=30)
+    tracer = middle(
+        f"""
+import ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+seized = libc.ptrace(0x4206, {child.pid}, None, None)  # PTRACE_SEIZE
+print("seized" if seized == 0 else f"errno {{ctypes.get_errno()}}", flush=True)
+time.sleep(60)
+"""
+    )
+    answer = tracer.stdout.readline().strip()
+    if answer != "seized":
+        pytest.skip(f"this process may not trace another: {answer}")
+    monkeypatch.setattr("pytest_gpuio.isolation.process.KILL_WAIT_S", 0.2)
+    with pytest.raises(ChildDied, match=rf"held back by a debugger or strace: given up, pid {child.pid}"):
+        child.request("leave", {"status": 0}, deadline_s=30)
+    child.close()
+    assert reap_given_up() == 1
+    tracer.kill()
+    tracer.wait(10)
+    until = time.monotonic() + 10
+    while reap_given_up() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert reap_given_up() == 0
 
 
 def test_a_fork_of_the_parent_does_not_kill_its_children(middle):

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from pytest_gpuio import isolation
 from pytest_gpuio.core.errors import ChildDied
 from pytest_gpuio.isolation.pool import Children
 
@@ -15,6 +16,14 @@ LONG = 30.0
 def children(child_env):
     with Children("gpuio_test_child", env=child_env, grace_s=0.3) as pool:
         yield pool
+
+
+def test_the_room_offers_its_names_lazily():
+    assert isolation.Children is Children
+    assert isolation.__all__ == ["Child", "Children", "HostLock"]
+    assert all(getattr(isolation, name).__name__ == name for name in isolation.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Parents'"):
+        _ = isolation.Parents
 
 
 def test_a_family_keeps_its_child(children):
