@@ -1,0 +1,31 @@
+"""The compiled I/O engine, typed: clock, buffers, runs, histograms, data pattern."""
+
+from pytest_gpuio.engine.clock import Clock
+from pytest_gpuio.engine.engines import engine_is_synchronous, engine_names, find_liburing, load_engine, probe
+from pytest_gpuio.engine.histogram import Histogram
+from pytest_gpuio.engine.offsets import offsets
+from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
+from pytest_gpuio.engine.pool import Pool, PoolInfo
+from pytest_gpuio.engine.run import Run, Sweep, Window, WorkerResult
+from pytest_gpuio.engine.spec import KNOBS, RunSpec
+
+__all__ = [
+    "KNOBS",
+    "Clock",
+    "Histogram",
+    "Pool",
+    "PoolInfo",
+    "Run",
+    "RunSpec",
+    "Sweep",
+    "Window",
+    "WorkerResult",
+    "engine_is_synchronous",
+    "engine_names",
+    "find_liburing",
+    "load_engine",
+    "offsets",
+    "pattern_check",
+    "pattern_fill",
+    "probe",
+]

@@ -1,0 +1,235 @@
+"""A run: one cell's engine, workers and buffers, over several windows; a window is one call with the GIL released."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_gpuio.core.errors import EngineError
+from pytest_gpuio.engine.clock import Clock
+from pytest_gpuio.engine.histogram import Histogram
+from pytest_gpuio.engine.native import check, native, new_why, text
+from pytest_gpuio.engine.pool import Pool
+from pytest_gpuio.engine.spec import RunSpec, knob_names, to_native
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """One worker's part of a window.
+
+    Attributes:
+        error: 0 or -errno of the worker itself, not of an I/O.
+        cpu: the CPU it was pinned to; -1 = not pinned. tid: its thread id.
+        start_ns, end_ns: CLOCK_MONOTONIC.
+        ios, bytes: completed in full.
+        cpu_ns: CLOCK_THREAD_CPUTIME_ID over the window.
+    """
+
+    error: int
+    cpu: int
+    tid: int
+    start_ns: int
+    end_ns: int
+    ios: int
+    bytes: int
+    cpu_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One timed stretch of a fixed number of I/Os; mirrors ``struct gpuio_window``.
+
+    Attributes:
+        start_ns, end_ns: CLOCK_MONOTONIC, from the start barrier's release to the end of the last worker.
+        ios, reads, writes, bytes: completed in full.
+        errors: I/Os that failed. short_ios: I/Os with fewer bytes than asked.
+        first_error: -errno of the first failed I/O, 0 = none. first_error_op: 0 read, 1 write.
+        first_error_offset: its offset in bytes; 2^64 - 1 when fsync or fdatasync failed.
+        syncs, sync_ns: fsync and fdatasync calls and the time in them, all workers.
+        stopped: 1 = the stop flag ended it early. stuck_worker: always -1 here; a stuck worker is an error.
+        cpu_ns: CLOCK_PROCESS_CPUTIME_ID over the window. user_ns, system_ns: getrusage(RUSAGE_SELF).
+        minor_faults, major_faults, voluntary_switches, involuntary_switches: getrusage(RUSAGE_SELF).
+        mean_in_flight: requests in flight, counted at submit and reap by stamps of its own, from ramp end to drain
+            start, summed over workers; 0 when there was no such stretch.
+        steady_ns: longest worker's stretch. steady_ios, steady_lat_ns: completions in it, sum of their latencies.
+        steady_rate: completions per second in it, summed over workers.
+        max_in_flight: sum over workers of each one's largest number in flight.
+        verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
+        clock_ppm: how far the TSC's scale was off CLOCK_MONOTONIC over this window; 0 for CLOCK_MONOTONIC.
+        workers: the parts, in worker order.
+    """
+
+    start_ns: int
+    end_ns: int
+    ios: int
+    reads: int
+    writes: int
+    bytes: int
+    errors: int
+    short_ios: int
+    first_error: int
+    first_error_op: int
+    first_error_offset: int
+    syncs: int
+    sync_ns: int
+    stopped: int
+    stuck_worker: int
+    cpu_ns: int
+    user_ns: int
+    system_ns: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    mean_in_flight: float
+    steady_ns: int
+    steady_ios: int
+    steady_lat_ns: int
+    steady_rate: float
+    max_in_flight: int
+    verified: int
+    bad: int
+    first_bad_offset: int
+    clock_ppm: float
+    workers: tuple[WorkerResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What the last window left behind: blocks checked, blocks with bad sectors, offset of the first bad sector."""
+
+    checked: int
+    bad: int
+    first_bad_offset: int
+
+
+class Run:
+    """Opens the engine in each worker's own thread; a context manager."""
+
+    def __init__(self, spec: RunSpec, clock: Clock, pool: Pool, stop: ReadableBuffer | None = None) -> None:
+        """Open a run.
+
+        Args:
+            spec: what to do.
+            clock: stamps the requests.
+            pool: buffers; serves one open run at a time.
+            stop: at least 4 bytes of shared memory; when the first uint32 becomes non-zero, windows end early.
+
+        Raises:
+            EngineError: the spec cannot work, or the engine cannot be opened.
+        """
+        ffi, lib = native().ffi, native().lib
+        self.spec = spec
+        self._pool = pool  # keeps the buffers alive
+        self._run: Any = None
+        self._stop: Any = None
+        struct, keep = to_native(spec)
+        struct.clock, struct.pool = clock.pointer, pool.pointer
+        if stop is not None:
+            self._stop = ffi.from_buffer(stop)
+            if len(self._stop) < 4:
+                raise EngineError(f"the stop flag has {len(self._stop)} bytes: 4 are needed")
+            struct.stop = ffi.cast("uint32_t *", self._stop)
+        out, why = ffi.new("struct gpuio_run **"), new_why()
+        code = lib.gpuio_open(struct, out, why)
+        del keep
+        check(code, why, f"opening the engine {spec.engine}")
+        self._run = ffi.gc(out[0], lib.gpuio_close)
+
+    @property
+    def _open(self) -> Any:
+        if self._run is None:
+            raise EngineError("the run is closed")
+        return self._run
+
+    def window(self, ios: int) -> Window:
+        """One timed stretch of exactly ``ios`` requests; fewer when stopped or after 64 failures in a worker.
+
+        Raises:
+            EngineError: the deadline passed (ETIMEDOUT, a stuck worker is named), the engine broke, or an earlier
+                window of this run ended so (ECANCELED).
+        """
+        out, why = native().ffi.new("struct gpuio_window *"), new_why()
+        if not 0 < ios < 1 << 64:
+            raise EngineError(f"a window of {ios} I/Os: use 1 or more", errno.EINVAL)
+        check(native().lib.gpuio_window(self._open, ios, out, why), why, f"a window of {ios:,} I/Os")
+        values = {field.name: getattr(out, field.name) for field in fields(Window) if field.name != "workers"}
+        return Window(**values, workers=self._workers())
+
+    def _workers(self) -> tuple[WorkerResult, ...]:
+        results = native().ffi.new("struct gpuio_worker_result[]", self.spec.jobs)
+        native().lib.gpuio_worker_results(self._open, results)
+        names = [field.name for field in fields(WorkerResult)]
+        return tuple(WorkerResult(**{name: getattr(result, name) for name in names}) for result in results)
+
+    def histograms(self) -> dict[str, Histogram]:
+        """Copies of the last window's ``slat``, ``clat`` and ``lat``, merged over workers.
+
+        ``slat`` is empty where the end of submission cannot be observed (synchronous engines, ``merged_wait``);
+        ``clat`` then equals ``lat``.
+        """
+        lib, run = native().lib, self._open
+        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in ("slat", "clat", "lat")}
+
+    def sweep(self) -> Sweep:
+        """Check what the last window left: reads in their buffers, writes by reading them back.
+
+        Raises:
+            EngineError: there is no window, or the file cannot be read back.
+        """
+        numbers, why = native().ffi.new("uint64_t[3]"), new_why()
+        code = native().lib.gpuio_sweep(self._open, numbers, numbers + 1, numbers + 2, why)
+        check(code, why, "sweeping the last window")
+        return Sweep(*map(int, numbers))
+
+    @property
+    def effective_knobs(self) -> frozenset[str]:
+        """Knobs that every worker really has."""
+        return knob_names(native().lib.gpuio_effective_knobs(self._open))
+
+    @property
+    def knob_reason(self) -> str:
+        """Why a knob that was asked for is off; empty when none is."""
+        why = new_why()
+        native().lib.gpuio_knob_reason(self._open, why)
+        return text(why.text)
+
+    def close(self) -> None:
+        """End the workers; closing twice does nothing.
+
+        Raises:
+            EngineError: a worker did not end within 2 s (EBUSY): give this process up.
+        """
+        if self._run is None:
+            return
+        run, self._run = self._run, None
+        native().ffi.gc(run, None)  # closed here, for the return code
+        code = native().lib.gpuio_close(run)
+        if code:
+            # The stop flag's memory stays referenced: the stuck worker may still look at it.
+            raise EngineError(
+                f"a worker of the engine {self.spec.engine} did not end within 2 s, it is stuck in the kernel: give "
+                "this process up",
+                -code,
+            )
+        if self._stop is not None:
+            native().ffi.release(self._stop)
+            self._stop = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except EngineError as late:
+            if error is None:
+                raise
+            error.add_note(str(late))  # the first error is the cause

@@ -1,0 +1,139 @@
+"""What a run is asked to do, and its translation into the engine's struct."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pytest_gpuio.core.errors import EngineError
+from pytest_gpuio.engine.engines import find_liburing
+from pytest_gpuio.engine.native import native
+
+Order = Literal["sequential", "random", "zipf"]
+Sync = Literal["none", "end", "every"]
+
+#: Knobs that an engine may have; what it really had is :attr:`Run.effective_knobs`.
+KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
+_ORDERS: Final[Mapping[str, str]] = {
+    "sequential": "GPUIO_SEQUENTIAL",
+    "random": "GPUIO_RANDOM",
+    "zipf": "GPUIO_ZIPF",
+}
+_SYNCS: Final[Mapping[str, str]] = {
+    "none": "GPUIO_SYNC_NONE",
+    "end": "GPUIO_SYNC_END",
+    "every": "GPUIO_SYNC_EVERY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One cell's engine, geometry and rules.
+
+    Attributes:
+        engine: name of an engine.
+        fd: open file, with the flags the cell wants; stays the caller's; -1 for ``null``.
+        jobs: worker threads. depth: requests in flight per worker. block: bytes per request.
+        submit_batch, reap_batch: requests per submit call, completions a reap waits for; 1 to depth.
+        order: ``sequential`` (each worker in a slice of its own), ``random`` (no block twice before the region is
+            covered) or ``zipf``.
+        read_percent: 0 to 100.
+        sync: ``none``; ``end`` (fsync inside the window); ``every`` (fdatasync each ``sync_every`` writes).
+        knobs: any of :data:`KNOBS`. require_knobs: one that cannot be had is an error instead of being off.
+        verify: check every read inside the window.
+        region_offset, region_bytes: the part of the file that is used; whole blocks of it.
+        zipf_theta: skew, above 0; for ``zipf``.
+        seed: of offsets and operations. pattern_seed: of the target's content.
+        cpus: one CPU per worker, -1 = not pinned; empty = none pinned.
+        timeout_s: deadline of one window in seconds; 0 = none.
+        library: the engine's library to open at run time; None = search.
+    """
+
+    engine: str
+    fd: int = -1
+    jobs: int = 1
+    depth: int = 1
+    block: int = 4096
+    submit_batch: int = 1
+    reap_batch: int = 1
+    order: Order = "sequential"
+    read_percent: int = 100
+    sync: Sync = "none"
+    sync_every: int = 0
+    knobs: frozenset[str] = frozenset()
+    require_knobs: bool = False
+    verify: bool = False
+    region_offset: int = 0
+    region_bytes: int = 0
+    zipf_theta: float = 0.0
+    seed: int = 0
+    pattern_seed: int = 0
+    cpus: tuple[int, ...] = ()
+    timeout_s: float = 0.0
+    library: str | None = None
+
+
+def _bits(spec: RunSpec) -> int:
+    lib = native().lib
+    unknown = sorted(spec.knobs.difference(KNOBS))
+    if unknown:
+        raise EngineError(f"the knobs {', '.join(unknown)} are not known: use {', '.join(KNOBS)}")
+    bits = sum(int(getattr(lib, f"GPUIO_KNOB_{name.upper()}")) for name in spec.knobs)
+    return bits | (int(lib.GPUIO_KNOB_REQUIRE) if spec.require_knobs else 0)
+
+
+def knob_names(bits: int) -> frozenset[str]:
+    """The knobs in a bit set of the engine."""
+    lib = native().lib
+    return frozenset(name for name in KNOBS if bits & getattr(lib, f"GPUIO_KNOB_{name.upper()}"))
+
+
+def _lookup(table: Mapping[str, str], key: str, what: str) -> int:
+    if key not in table:
+        raise EngineError(f"{what} {key!r} is not known: use {', '.join(table)}")
+    return int(getattr(native().lib, table[key]))
+
+
+def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
+    """The ``struct gpuio_spec *`` of a spec, without clock, pool and stop flag.
+
+    Returns:
+        The struct, and what must be kept alive as long as it is used.
+
+    Raises:
+        EngineError: a name is not known, or a number does not fit the engine's field.
+    """
+    ffi = native().ffi
+    if spec.cpus and len(spec.cpus) != spec.jobs:
+        raise EngineError(f"{len(spec.cpus)} CPUs are given for {spec.jobs} jobs: give one per job, or none")
+    if not 0.0 <= spec.timeout_s < 1e9:
+        raise EngineError(f"a window's time-out of {spec.timeout_s} s: use 0 (none) to 1e9 s")
+    library = spec.library
+    if library is None and spec.engine == "io_uring":
+        library = find_liburing()
+    keep = [ffi.new("char[]", spec.engine.encode())]
+    out = ffi.new("struct gpuio_spec *")
+    out.engine = keep[0]
+    plain = (
+        "fd", "jobs", "depth", "block", "submit_batch", "reap_batch", "read_percent", "sync_every", "region_offset",
+        "region_bytes", "zipf_theta", "seed", "pattern_seed",
+    )  # fmt: skip
+    for name in plain:
+        try:
+            setattr(out, name, getattr(spec, name))
+        except (OverflowError, TypeError) as error:
+            raise EngineError(f"{name} = {getattr(spec, name)!r} does not fit the engine: {error}") from error
+    out.order = _lookup(_ORDERS, spec.order, "order")
+    out.sync = _lookup(_SYNCS, spec.sync, "sync")
+    out.knobs = _bits(spec)
+    out.verify = int(spec.verify)
+    out.timeout_ns = round(spec.timeout_s * 1e9)
+    if spec.cpus:
+        keep.append(ffi.new("int32_t[]", list(spec.cpus)))
+        out.cpus = keep[-1]
+    if library is not None:
+        keep.append(ffi.new("char[]", os.fsencode(library)))
+        out.library = keep[-1]
+    return out, keep
