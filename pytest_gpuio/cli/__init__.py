@@ -1,0 +1,7 @@
+"""The ``gpuio`` command; one module per subcommand."""
+
+from __future__ import annotations
+
+from pytest_gpuio.cli.command import main
+
+__all__ = ["main"]

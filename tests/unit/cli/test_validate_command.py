@@ -1,0 +1,36 @@
+import json
+from pathlib import Path
+
+from pytest_gpuio.cli import main
+from pytest_gpuio.results import run_file
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "cell_record.json").read_text())
+
+
+def written(path, *cells):
+    block = run_file.benchmark_block(interrupted=False, machine={}, settings={})
+    run_file.write_results(path, run_file.results(block, cells))
+    return str(path)
+
+
+def test_valid_files_are_0(tmp_path, capsys):
+    files = [written(tmp_path / name, GOLDEN) for name in ("a.json", "b.json")]
+    assert main(["validate", *files]) == 0
+    assert capsys.readouterr().out == f"{files[0]}: valid\n{files[1]}: valid\n"
+
+
+def test_problems_are_1_and_listed_by_file(tmp_path, capsys):
+    bad = written(tmp_path / "bad.json", {**GOLDEN, "iops": 1.0})
+    good = written(tmp_path / "good.json", GOLDEN)
+    torn = tmp_path / "torn.json"
+    torn.write_text('{"kind": ')
+    assert main(["validate", bad, good, str(torn)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{bad}: cells[0] test_inference.test_kv_fetch|")
+    assert lines[0].endswith("iops x seconds is 1.0, but ios is 20000")
+    assert lines[1:] == [f"{good}: valid", f"{torn}:1:10: not JSON: Expecting value."]
+
+
+def test_a_missing_file_is_2(tmp_path, capsys):
+    assert main(["validate", str(tmp_path / "nowhere.json")]) == 2
+    assert capsys.readouterr().err == f"gpuio: {tmp_path}/nowhere.json cannot be read: No such file or directory.\n"
