@@ -94,5 +94,6 @@ class Cell:
     @property
     def case(self) -> str:
         """The history key: suite and every axis in fixed order; independent of folders and node ids."""
-        parts = [f"{axis}={format_size(value) if axis == 'bs' else value}" for axis, value in self.axes().items() if isinstance(value, (str, int))]
+        shown = dict(self.axes()) | {"bs": format_size(self.bs)}
+        parts = [f"{axis}={value}" for axis, value in shown.items()]
         return "|".join([self.suite, *parts])

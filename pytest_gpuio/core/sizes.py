@@ -8,11 +8,15 @@ from typing import Final
 from pytest_gpuio.core.errors import ConfigError
 
 #: ``k`` and ``KiB`` are binary, ``KB`` is decimal; the parsed number is always printed, so nobody has to guess.
-GRAMMAR: Final = "4k = 4K = 4Ki = 4KiB = 4096 bytes; 4KB = 4kB = 4000 bytes; k, M, G, T likewise; a bare number is bytes"
+GRAMMAR: Final = (
+    "4k = 4K = 4Ki = 4KiB = 4096 bytes; 4KB = 4kB = 4000 bytes; k, M, G, T likewise; a bare number is bytes"
+)
 
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[kmgt]?)(?P<unit>ib|i|b|)", re.IGNORECASE | re.ASCII)
-_DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|)", re.IGNORECASE | re.ASCII)
+# Numbers are bounded, so that no text makes an infinite float or an integer that Python refuses to read.
+_NUMBER: Final = r"(?P<number>\d{1,30}(?:\.\d{1,30})?)"
+_SIZE: Final = re.compile(_NUMBER + r"\s*(?P<prefix>[kmgt]?)(?P<unit>ib|i|b|)", re.IGNORECASE | re.ASCII)
+_DURATION: Final = re.compile(_NUMBER + r"\s*(?P<unit>ms|s|m|h|)", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -30,8 +34,8 @@ def parse_size(text: str, *, what: str = "size") -> int:
     if unit in ("ib", "i") and not prefix:
         raise ConfigError(f"{what} {text!r} has no prefix before 'i'. Write it as: {GRAMMAR}.")
     base = 1000 if prefix and unit == "b" else 1024
-    scaled = int(whole + fraction) * base ** _POWERS[prefix]
-    value, rest = divmod(scaled, 10 ** len(fraction))
+    scaled = int(whole + fraction) * int(base ** _POWERS[prefix])
+    value, rest = divmod(scaled, int(10 ** len(fraction)))
     if rest:
         raise ConfigError(f"{what} {text!r} is not a whole number of bytes.")
     if value <= 0:
@@ -75,7 +79,7 @@ def parse_percent(text: str, *, what: str = "percentage") -> float:
     Raises:
         ConfigError: not a number, or outside 0 % .. 100 %.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip(), re.ASCII)
+    match = re.fullmatch(_NUMBER + r"\s*(%?)", text.strip(), re.ASCII)
     if match is None:
         raise ConfigError(f"{what} {text!r} is not a percentage. Write it as 2% or 0.02.")
     value = float(match[1]) / (100.0 if match[2] else 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,8 +67,13 @@ class Counters:
 
 def device_counters(medium: Medium, root: str = "/") -> Counters | None:
     """Counters of :attr:`Medium.counted`, summed; None when there is no device that counts or one went away."""
+    return read_counters(medium.counted, root)
+
+
+def read_counters(counted: Sequence[str], root: str = "/") -> Counters | None:
+    """As :func:`device_counters`, for a process that was told only which devices to count."""
     total: Counters | None = None
-    for device in medium.counted:
+    for device in counted:
         folder = Path(root) / ("sys/dev/block" if ":" in device else "sys/block") / device
         counters = parse_stat(read_text(folder / "stat") or "")
         if counters is None:

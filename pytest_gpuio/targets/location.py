@@ -1,0 +1,52 @@
+"""From the target a user named to the file that is used."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pytest_gpuio.core.errors import TargetError, errno_text
+from pytest_gpuio.targets.open import check_regular
+
+#: The target when none is named, in the working directory.
+DEFAULT_DIRECTORY: Final = ".gpuio"
+READ_FILE: Final = "gpuio-read.dat"
+WRITE_FILE: Final = "gpuio-write.dat"
+
+
+def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
+    """The file of a target; touches nothing.
+
+    A directory holds one file for reading cells and one for writing cells. A file is used as it is. A name that does
+    not exist yet is a file when it has a suffix (``/mnt/x/data.bin``), else a directory; its parent must exist.
+
+    Args:
+        target: directory or file, as the user named it.
+        writes: for a cell that writes.
+
+    Raises:
+        TargetError: a device, a symbolic link to a file, a missing parent, or no permission.
+    """
+    path = Path(target)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            check_regular(str(path))
+        if not path.absolute().parent.is_dir():
+            raise TargetError(
+                f"{path} cannot be a target: its parent directory does not exist. Create it, or name another path."
+            ) from None
+        return path if path.suffix else path / _name(writes)
+    except OSError as error:
+        raise TargetError(f"{path} cannot be used as a target: {errno_text(error.errno or 0)}.") from error
+    if stat.S_ISDIR(mode):
+        return path / _name(writes)
+    check_regular(str(path))
+    return path
+
+
+def _name(writes: bool) -> str:
+    return WRITE_FILE if writes else READ_FILE

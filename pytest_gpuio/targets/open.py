@@ -1,0 +1,100 @@
+"""Opening a target exactly as asked: direct I/O is never dropped in silence, nothing foreign is opened for writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from pytest_gpuio.core.errors import CapabilityMissing, TargetError, errno_text
+from pytest_gpuio.media import classify
+from pytest_gpuio.targets.alignment import direct_alignment
+from pytest_gpuio.targets.header import read_header
+
+
+def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, dsync: bool = False) -> int:
+    """File descriptor of an existing target; the caller closes it.
+
+    Args:
+        path: regular file; not a symbolic link.
+        writable: open for reading and writing; only a file that carries our header.
+        direct: with O_DIRECT.
+        dsync: with O_DSYNC.
+
+    Raises:
+        TargetError: not there, not a regular file, not ours, or not permitted.
+        CapabilityMissing: the file system refuses O_DIRECT, or would serve it through the page cache.
+    """
+    name = os.fspath(path)
+    check_regular(name)
+    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags |= os.O_DSYNC if dsync else 0
+    if writable:
+        _check_ours(name)
+    try:
+        fd = _open_without_atime(name, flags | (os.O_DIRECT if direct else 0))
+    except OSError as error:
+        if direct and error.errno == errno.EINVAL:
+            raise direct_refusal(name) from error
+        raise TargetError(f"{name} cannot be opened: {errno_text(error.errno or 0)}.") from error
+    try:
+        alignment = direct_alignment(fd) if direct else None
+        if alignment is not None and alignment.offset == 0:
+            # Some files take the flag and go through the page cache all the same (ext4 data=journal, encryption).
+            raise direct_refusal(name)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def direct_refusal(path: str) -> CapabilityMissing:
+    """The error for a file system that does not serve direct I/O on ``path``."""
+    kind = classify(path).file_system or "unknown"
+    return CapabilityMissing(
+        f"{path}: this file system ({kind}) refuses O_DIRECT: use another --gpuio-target, or --gpuio-cache=cold."
+    )
+
+
+def check_regular(path: str) -> os.stat_result:
+    """Status of a regular file.
+
+    Raises:
+        TargetError: it is something else, with the remedy for each kind.
+    """
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        raise TargetError(f"{path} cannot be used as a target: {errno_text(error.errno or 0)}.") from error
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return status
+    if stat.S_ISBLK(mode):
+        raise TargetError(
+            f"{path}: raw block devices are not supported yet: name a directory or file on a file system."
+        )
+    if stat.S_ISLNK(mode):
+        raise TargetError(f"{path} is a symbolic link: name the file it points to ({os.path.realpath(path)}).")
+    kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a directory"
+    raise TargetError(f"{path} is {kind}: a regular file is needed here.")
+
+
+def _check_ours(path: str) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise TargetError(f"{path} cannot be opened: {errno_text(error.errno or 0)}.") from error
+    try:
+        if read_header(fd, path) is None:
+            raise TargetError(f"{path} exists and was not made by gpuio: name another path.")
+    finally:
+        os.close(fd)
+
+
+def _open_without_atime(path: str, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_NOATIME)
+    except PermissionError as error:
+        if error.errno != errno.EPERM:  # EPERM: only the owner may ask for O_NOATIME
+            raise
+        return os.open(path, flags)
