@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import platform
+import sys
 from pathlib import Path
 
 from pytest_gpuio.machine.kernel import cpu_quota, irq_time_accounting, memlock_limit, memory_bytes
@@ -46,7 +45,7 @@ def describe(root: str = "/") -> dict[str, object]:
         "transparent_hugepage": bracketed(read_text(here / "sys/kernel/mm/transparent_hugepage/enabled")),
         "irq_time_accounting": irq_time_accounting(here, release),
         "cpu_quota": cpu_quota(here),
-        "python": platform.python_version(),
+        "python": ".".join(map(str, sys.version_info[:3])),
     }
 
 
@@ -56,6 +55,8 @@ def affinity() -> tuple[int, ...]:
 
 
 def _identity(cpu: Cpu, memory: int | None, architecture: str, product: str | None) -> str:
+    import hashlib  # only here: measuring children import this room and start faster without it
+
     # Whole GiB: the kernel's own share of the memory changes a little with every version.
     size = None if memory is None else round(memory / _GIB)
     facts = json.dumps([architecture, cpu["model"], cpu["cores"], size, product])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +72,8 @@ def _ratio(quota: str, period: str) -> float | None:
 
 
 def _configuration(root: Path, release: str | None) -> str | None:
+    import gzip  # only here: measuring children import this module and start faster without it
+
     try:
         return gzip.decompress((root / "proc/config.gz").read_bytes()).decode(errors="replace")
     except (OSError, EOFError, zlib.error):
