@@ -391,7 +391,7 @@ def test_target_file_of_directories_and_files(tmp_path, monkeypatch):
     assert names(tmp_path) == ["linked", "there"]
 
 
-def test_target_file_refuses_what_cannot_work(tmp_path, loop_over_tmpfs):
+def test_target_file_refuses_what_cannot_work(tmp_path):
     (tmp_path / "there.bin").write_text("x")
     (tmp_path / "link.bin").symlink_to("there.bin")
     (tmp_path / "dangling").symlink_to("nothing")
@@ -403,5 +403,8 @@ def test_target_file_refuses_what_cannot_work(tmp_path, loop_over_tmpfs):
     ):
         with pytest.raises(TargetError, match=message):
             target_file(tmp_path / name, writes=False)
+
+
+def test_target_file_refuses_raw_devices(loop_over_tmpfs):
     with pytest.raises(TargetError, match="raw block devices are not supported yet"):
         target_file(loop_over_tmpfs(sector=512), writes=True)
