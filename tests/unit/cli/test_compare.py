@@ -29,11 +29,11 @@ def runs(tmp_path_factory):
         (folder / "test_suite.py").write_text(SUITE.format(seconds=seconds))
         subprocess.run(
             [
-                *(sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+                *(sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:gpuio"),
                 *(f"--benchmark-json={name}.json", f"--benchmark-save={name}", "test_suite.py"),
             ],
             cwd=folder,
-            env={**os.environ, "PYTEST_ADDOPTS": ""},
+            env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             check=True,
             capture_output=True,
             timeout=120,

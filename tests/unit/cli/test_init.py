@@ -125,9 +125,23 @@ def test_pytest_takes_the_conftest(tmp_path, options):
     (tmp_path / "conftest.py").write_text(init._CONFTEST)
     (tmp_path / "test_x.py").write_text("def test_x():\n    pass\n")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *options, str(tmp_path)],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-W",
+            "error",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:gpuio",
+            *options,
+            str(tmp_path),
+        ],
         cwd=tmp_path,
-        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         capture_output=True,
         text=True,
         timeout=120,

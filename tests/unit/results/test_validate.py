@@ -42,9 +42,21 @@ def test_other(benchmark):
     )
     out = folder / "out.json"
     subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-q", f"--benchmark-json={out}", str(folder)],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:gpuio",
+            "-q",
+            f"--benchmark-json={out}",
+            str(folder),
+        ],
         cwd=folder,
-        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         check=True,
         capture_output=True,
         timeout=120,
