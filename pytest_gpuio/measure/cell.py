@@ -5,14 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window
+from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
 from pytest_gpuio.measure import cpu, interrupts
-from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.targets import drop, open_target, resident_bytes, warm
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
 
 _PROGRESS_EVERY_S = 1.0
+_RESTARTS = 3
 
 
 def run_spec(plan: Plan, fd: int) -> RunSpec:
@@ -47,7 +49,7 @@ def run_spec(plan: Plan, fd: int) -> RunSpec:
         pattern_seed=plan.pattern_seed,
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
-        library=plan.library,
+        library=plan.library or find_liburing(),
     )
 
 
@@ -89,6 +91,14 @@ class CellRun:
             setup_seconds = time.monotonic() - started
             ios, warm_up = self._warm_up(run)
             observed = self._measure(run, ios)
+            for _ in range(_RESTARTS):
+                shortest = self._too_short(observed)
+                if shortest is None:
+                    break
+                # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
+                warm_up.windows += len(observed["windows"])
+                ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
+                observed = self._measure(run, ios)
             sweep = None
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -139,6 +149,21 @@ class CellRun:
                 "(mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
             )
 
+    def _too_short(self, observed: Mapping[str, Any]) -> float | None:
+        """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
+        windows = observed["windows"]
+        if self._plan.round == "region" or observed["stop_reason"] == "interrupted":
+            return None
+        if any(window["errors"] or window["short_ios"] for window in windows):
+            return None
+        shortest = min(window["end_ns"] - window["start_ns"] for window in windows) / 1e9
+        grows = observed["windows"][0]["ios"] < self._most_ios()
+        return shortest if shortest < LEAST_WINDOW_S and grows else None
+
+    def _most_ios(self) -> int:
+        # A cold window must not meet a page that it brought in itself.
+        return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
+
     def _window(self, run: Run, ios: int) -> Window:
         if self._plan.cache == "cold":
             self._prepare_cache()
@@ -151,8 +176,7 @@ class CellRun:
         """Find the window's fixed I/O count, then run windows until they are flat; all of them are discarded."""
         plan = self._plan
         warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
-        # A cold window must not meet a page that it brought in itself.
-        most = plan.blocks if plan.cache == "cold" else 1 << 62
+        most = self._most_ios()
         ios = plan.blocks if plan.round == "region" else min(plan.least_ios, most)
         while True:
             window = self._window(run, ios)

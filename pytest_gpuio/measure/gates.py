@@ -8,15 +8,12 @@ from typing import Any, Final, Literal
 
 from pytest_gpuio.core.errors import errno_text
 from pytest_gpuio.datapaths import DataPath, Proof
-from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.totals import Totals
 
 GateClass = Literal["impossible", "unsettled", "warning"]
 State = Literal["passed", "failed", "unknown", "exempt"]
 
-#: Windows need this many times the requests in flight, so that ramp and drain cost below 3 % (tried: 20x -> 0.975).
-LEAST_DEPTHS: Final = 20
-LEAST_WINDOW_S: Final = 0.1
 LITTLE_TOLERANCE: Final = 0.05
 DEPTH_VOID: Final = 0.5
 DEPTH_TOOL_BOUND: Final = 0.9
@@ -24,6 +21,8 @@ DEVICE_DEPTH: Final = 0.25
 DEVICE_BYTES: Final = 0.95
 #: Relative CI above which a result is true but not steady, however wide a precision the user asked for.
 STABLE_CI: Final = 0.05
+#: The engine's offset of an error that belongs to no request.
+_SYNC_FAILED: Final = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,9 @@ def _no_errors(seen: Observed) -> Finding:
     totals = seen.totals
     if not totals.errors:
         return Finding("passed", f"{totals.ios:,} requests, no error")
+    if totals.first_error_offset == _SYNC_FAILED:
+        detail = f"fsync or fdatasync of {seen.plan.path} failed: {errno_text(totals.first_error)}"
+        return Finding("failed", detail)
     op = "write" if totals.first_error_op else "read"
     return Finding(
         "failed",
@@ -93,7 +95,7 @@ def _no_short_io(seen: Observed) -> Finding:
 
 
 def _enough_io(seen: Observed) -> Finding:
-    least = LEAST_DEPTHS * seen.plan.in_flight
+    least = seen.plan.least_ios
     fewest, shortest = seen.totals.fewest_ios, seen.totals.shortest_s
     good = fewest >= least and shortest >= LEAST_WINDOW_S
     return _judge(
@@ -213,6 +215,8 @@ def _requests_whole(seen: Observed) -> Finding:
 
 
 def _physical_device(seen: Observed) -> Finding:
+    if not seen.path.moves_data:
+        return Finding("exempt", "null: no device")
     good = seen.medium not in ("virtual", "unknown")
     return _judge(good, "" if good else f"medium {seen.medium}: a cache of the host may answer")
 

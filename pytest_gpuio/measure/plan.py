@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pytest_gpuio.core.cell import Cache
+from pytest_gpuio.phases import Order, Round
 
-Round = Literal["time", "region"]
+#: Seconds a window must last at least, so that its ends and the clock weigh nothing (gate ``enough_io``).
+LEAST_WINDOW_S: Final = 0.1
+#: Windows need this many times the requests in flight, so that ramp and drain cost below 3 % (tried: 20x -> 0.975).
+LEAST_DEPTHS: Final = 20
+
 VerifyMode = Literal["none", "sweep", "full"]
 
 
@@ -42,7 +47,7 @@ class Plan:
     region_offset: int
     region_bytes: int
     pattern_seed: int
-    order: str
+    order: Order
     read_percent: int
     zipf_theta: float
     bs: int
@@ -79,7 +84,7 @@ class Plan:
     @property
     def least_ios(self) -> int:
         """Completions a window needs at least, so that ramp and drain weigh little (gate ``enough_io``)."""
-        return 20 * self.in_flight
+        return LEAST_DEPTHS * self.in_flight
 
     def to_params(self) -> dict[str, Any]:
         """The plan as a message for the child."""
@@ -88,4 +93,5 @@ class Plan:
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Plan:
         """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
+        return cls(**values)

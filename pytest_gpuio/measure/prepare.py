@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
-from pytest_gpuio.measure.plan import Plan, VerifyMode
+from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, VerifyMode
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import Durability, Workload
-from pytest_gpuio.targets import check_geometry, direct_alignment, target_file
+from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class PreparedTarget:
     alignment_source: str | None
 
 
+_SYNC: Final[dict[str, Literal["end", "every"]]] = {"fsync": "end", "fdatasync": "every"}
 #: Stands for the file of paths that move no data.
 NO_TARGET: Final = PreparedTarget("", 0, 0, 0, None, None, None)
 
@@ -95,7 +96,7 @@ def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
 
 def file_for(target: Path, workload: Workload) -> Path:
     """The file of a target that a workload runs on: reads and writes use different files of a directory."""
-    return target_file(target, writable=workload.needs_write_file)
+    return target_file(target, writes=workload.needs_write_file)
 
 
 def check_before_layout(cell: Cell, path: DataPath, workload: Workload, file: Path, effort: Effort) -> None:
@@ -110,12 +111,12 @@ def check_before_layout(cell: Cell, path: DataPath, workload: Workload, file: Pa
         )
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
-    if workload.round == "region":
-        least = 20 * cell.qd * cell.jobs * cell.bs
+    if workload.round == "region" and path.moves_data:
+        least = LEAST_DEPTHS * cell.qd * cell.jobs * cell.bs
         if effort.region_bytes < least:
             raise ConfigError(
-                f"{workload.name} passes once over the target per round, which must hold 20 x queue depth {cell.qd} x "
-                f"{cell.jobs} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
+                f"{workload.name} passes once over the target per round, which must hold {LEAST_DEPTHS} x queue depth "
+                f"{cell.qd} x {cell.jobs} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
                 f"{effort.region_bytes:,}: use --gpuio-size={-(-least >> 20)}M or more."
             )
     check_geometry(
@@ -123,12 +124,19 @@ def check_before_layout(cell: Cell, path: DataPath, workload: Workload, file: Pa
         block=cell.bs,
         depth=cell.qd,
         jobs=cell.jobs,
+        region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
-        direct=cell.cache == "direct",
-        alignment=direct_alignment(file) if path.moves_data else None,
+        direct=path.moves_data and cell.cache == "direct",
+        alignment=direct_alignment(_nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
-        order=workload.order,
     )
+
+
+def _nearest_existing(path: Path) -> Path:
+    """The file, or the folder it will be made in: until it is there, its device's word is the best there is."""
+    while not path.exists():
+        path = path.parent
+    return path
 
 
 def make_plan(
@@ -155,10 +163,11 @@ def make_plan(
         reap_batch=cell.reap_batch,
         knobs=tuple(sorted(path.knobs)),
         cache=cell.cache,
-        sync={"fsync": "end", "fdatasync": "every"}.get(durability.mode, "none"),  # type: ignore[arg-type]
+        sync=_SYNC.get(durability.mode, "none") if path.moves_data else "none",
         sync_every=durability.every,
         dsync=durability.mode == "dsync",
-        round=workload.round,
+        # Without bytes a pass over the region takes no time: the tool's cost needs a window that lasts.
+        round=workload.round if path.moves_data else "time",
         window_s=effort.window_s,
         precision=effort.precision,
         max_time=effort.max_time,

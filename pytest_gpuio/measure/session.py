@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,6 @@ from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, evidence, record
-from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
     Effort,
@@ -37,6 +37,8 @@ _PROBE_DEADLINE_S = 15.0
 _SETUP_S = 60.0
 #: A layout that makes no progress for so long is stuck.
 _LAYOUT_SILENCE_S = 120.0
+#: A smoke run needs a target, not a large one.
+_SMOKE_BYTES = 64 << 20
 
 
 class VoidCell(CellVoid):
@@ -102,26 +104,28 @@ class Session:
         """Names of the capabilities a cell needs, in the order they are checked."""
         return (*path.needs, "o_direct") if path.moves_data and cell.cache == "direct" else path.needs
 
-    def _prepare(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> PreparedTarget:
-        target = self._targets[cell.target]
-        file = file_for(target, workload)
-        check_before_layout(cell, path, workload, file, self._effort)
+    def _prepare(
+        self, cell: Cell, path: DataPath, workload: Workload, effort: Effort, progress: Progress
+    ) -> PreparedTarget:
+        file = file_for(self._targets[cell.target], workload)
+        check_before_layout(cell, path, workload, file, effort)
         if not path.moves_data:
             return NO_TARGET
-        if file not in self._prepared:
+        prepared = self._prepared.get(file)
+        if prepared is None or prepared.data_bytes < effort.region_bytes:
             laid = self._ask(
                 "layout",
                 "lay_out",
-                {"path": str(file), "data_bytes": self._effort.region_bytes},
-                deadline_s=self._effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
+                {"path": str(file), "data_bytes": effort.region_bytes},
+                deadline_s=effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
                 silence_s=_LAYOUT_SILENCE_S,
                 progress=progress,
             )
             laid.pop("reused")
-            self._prepared[file] = PreparedTarget(**laid)
+            prepared = self._prepared[file] = PreparedTarget(**laid)
             # Now that the file is there, its own alignment is known, which may be stricter than its directory's.
-            check_before_layout(cell, path, workload, file, self._effort)
-        return self._prepared[file]
+            check_before_layout(cell, path, workload, file, effort)
+        return prepared
 
     def _ask(
         self,
@@ -147,10 +151,6 @@ class Session:
             self._children.replace(family)
             raise
 
-    def _plan(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> tuple[Plan, PreparedTarget]:
-        prepared = self._prepare(cell, path, workload, progress)
-        return make_plan(cell, path, workload, prepared, self._media[cell.target], self._effort), prepared
-
     def measure(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> CellRecord:
         """Measure a cell and judge it.
 
@@ -161,7 +161,9 @@ class Session:
             ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
             KeyboardInterrupt: the user stopped it; the child was told.
         """
-        plan, prepared = self._plan(cell, path, workload, progress)
+        medium = self._media[cell.target]
+        prepared = self._prepare(cell, path, workload, self._effort, progress)
+        plan = make_plan(cell, path, workload, prepared, medium, self._effort)
         window_s = plan.timeout_s + 5.0
         outcome = self._ask(
             path.family,
@@ -173,7 +175,6 @@ class Session:
         )
         if outcome["stop_reason"] == "interrupted" or not outcome["windows"]:
             raise KeyboardInterrupt
-        medium = self._media[cell.target]
         totals = sum_up(plan, outcome)
         proof = path.prove(evidence(plan, outcome, totals.device_ratio, totals.resident_growth))
         seen = gates.Observed(plan, path, medium.name, outcome, totals, proof)
@@ -190,6 +191,9 @@ class Session:
         Raises:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
-        plan, _ = self._plan(cell, path, workload, lambda _values: None)
+        effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
+        workload = replace(workload, round="time")
+        prepared = self._prepare(cell, path, workload, effort, lambda _values: None)
+        plan = make_plan(cell, path, workload, prepared, self._media[cell.target], effort)
         answer = self._ask(path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None)
         return int(answer["ios"])

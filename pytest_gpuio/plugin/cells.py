@@ -81,7 +81,8 @@ class CellHandle:
         self._used = True
         try:
             if self._benchmark.disabled:
-                return self._smoke()
+                self._smoke()
+                return None
             return self._measure()
         except CapabilityMissing as error:
             recording.skip_quietly(self._benchmark)
@@ -108,7 +109,7 @@ class CellHandle:
     def _measure(self) -> CellRecord:
         from pytest_gpuio import datapaths, phases
         from pytest_gpuio.measure.session import VoidCell
-        from pytest_gpuio.report import cell_line
+        from pytest_gpuio.report.tables import cell_line
 
         run, cell = self._run, self.cell
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -105,7 +105,9 @@ def add_options(parser: pytest.Parser) -> None:
             keywords["action"] = "append" if option.repeat else "store"
         group.addoption(option.flag_name, **keywords)
         if option.ini:
-            kind = "linelist" if option.repeat else "bool" if option.flag else "string"
+            kind: Literal["linelist", "bool", "string"] = (
+                "linelist" if option.repeat else "bool" if option.flag else "string"
+            )
             parser.addini(option.dest, f"{option.help} (twin of {option.flag_name})", type=kind, default=None)
 
 

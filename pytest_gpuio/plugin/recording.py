@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,7 @@ CLOCK: Final = pytest.StashKey[WindowClock]()
 
 def narrow_table(config: pytest.Config) -> None:
     """Choose fewer columns unless the user chose them."""
-    if getattr(config.option, "benchmark_columns", None) == DEFAULT_COLUMNS:
+    if getattr(config.option, "benchmark_columns", None) in (None, DEFAULT_COLUMNS):
         config.option.benchmark_columns = list(NARROW)
 
 
@@ -88,15 +89,19 @@ def replay(benchmark: BenchmarkFixture, clock: WindowClock, record: CellRecord) 
         clock.feed(next(costs, 0.0))
 
     benchmark.extra_info["gpuio"] = record
-    benchmark.pedantic(feed, rounds=record["windows"]["count"], iterations=1)
+    _run_rounds(benchmark, feed, record["windows"]["count"])
     if benchmark.stats is not None:
         benchmark.stats.iterations = ios
+
+
+def _run_rounds(benchmark: Any, target: Callable[[], None], rounds: int) -> None:
+    benchmark.pedantic(target, rounds=rounds, iterations=1)
 
 
 def smoke(benchmark: BenchmarkFixture, ios: int) -> None:
     """Mark the fixture as used after a smoke run; pytest-benchmark is disabled and keeps nothing."""
     benchmark.extra_info["gpuio_smoke_ios"] = ios
-    benchmark.pedantic(lambda: None, rounds=1)
+    _run_rounds(benchmark, lambda: None, 1)
 
 
 def update_machine_info(machine_info: dict[str, Any], run: Run) -> None:

@@ -27,7 +27,7 @@ def show(reporter: TerminalReporter, run: Run) -> None:
     """Write the section, if any cell had a fate."""
     if not (run.records or run.voids or run.failures or run.notes):
         return
-    from pytest_gpuio.report import best_worst, results_table, voids_table
+    from pytest_gpuio.report.tables import best_worst, results_table, voids_table
 
     width = max(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)
     reporter.section("gpuio", sep="-")

@@ -26,7 +26,7 @@ def test_read(gpuio):
 def run(*command: str | Path, **keywords: object) -> str:
     """Run a command, echo it, and stop with its output when it fails."""
     print("$", *command, flush=True)
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, **keywords)  # noqa: PLW1510
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, **keywords)
     print(done.stdout[-4000:], done.stderr[-4000:], sep="", flush=True)
     if done.returncode:
         sys.exit(f"failed with exit status {done.returncode}: {' '.join(map(str, command))}")
@@ -62,7 +62,9 @@ def main() -> None:
     (suite / "test_smoke.py").write_text(SMOKE)
     arguments = ("-v", "--gpuio-size=64M", "--gpuio-max-time=300ms", "--gpuio-datapath=null,psync,io_uring")
     print(run(home / "bin/pytest", *arguments, env=bare, cwd=suite), flush=True)
-    listed = run(home / "bin/pytest", "--pyargs", "pytest_gpuio.bench_suites", "--collect-only", "-q", env=bare, cwd=suite)
+    listed = run(
+        home / "bin/pytest", "--pyargs", "pytest_gpuio.bench_suites", "--collect-only", "-q", env=bare, cwd=suite
+    )
     assert "test_inference.py::test_kv_fetch[" in listed, listed
     print(f"wheel: {wheel.name}, {wheel.stat().st_size:,} bytes; installed and run without a compiler")
 
