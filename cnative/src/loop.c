@@ -130,6 +130,8 @@ static inline int offer(struct gpuio_worker *w, struct gpuio_io *const *ios, uns
 	for (unsigned i = 0; i < n; i++)
 		ios[i]->started = before;
 	taken = w->job.engine->submit(&w->job, ios, n);
+	if (__builtin_expect(taken > (int)n, 0))
+		taken = -EPROTO;
 	if (w->observable) {
 		uint64_t after = stamp(&w->ticker);
 
@@ -137,10 +139,12 @@ static inline int offer(struct gpuio_worker *w, struct gpuio_io *const *ios, uns
 			ios[i]->submitted = after;
 	}
 	if (__builtin_expect(taken != (int)n, 0)) {
-		if (taken > (int)n)
-			taken = -EPROTO;
+		unsigned refused;
+
+		refused = taken < 0 ? n : n - (unsigned)taken;
 		flow_mark(f, stamp(&w->ticker));
-		f->level -= taken < 0 ? n : n - (unsigned)taken;
+		f->level -= refused;
+		f->integral -= refused * ticks_between(own, f->last); /* they were not in flight during the call */
 	}
 	if (f->level > f->max)
 		f->max = f->level;

@@ -144,8 +144,12 @@ static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned m
 	unsigned n = 0;
 	int rc;
 
-	while (n < max && s->nrefused > 0)
-		done[n++] = s->refused[--s->nrefused];
+	while (n < max && n < s->nrefused) {
+		done[n] = s->refused[n];
+		n++;
+	}
+	s->nrefused -= n;
+	memmove(s->refused, s->refused + n, s->nrefused * sizeof(s->refused[0]));
 	if (n == max)
 		return (int)n;
 	min = min > n ? min - n : 0;

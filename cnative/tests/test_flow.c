@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts, latencies and the in-flight counter, over engines whose behaviour is known. */
+#include <math.h>
+
+#include "fixture.h"
+#include "process.h"
+
+static void null_counts(uint32_t jobs, uint32_t depth, uint32_t batch, uint64_t ios)
+{
+	struct gpuio_worker_result *parts = calloc(jobs, sizeof(*parts));
+	struct gpuio_window w;
+	struct gpuio_run *run;
+	uint64_t sum = 0;
+	struct fixture f;
+
+	CHECK(parts);
+	fixture_open(&f, 1 << 20);
+	f.spec.engine = "null";
+	f.spec.fd = -1;
+	f.spec.jobs = jobs;
+	f.spec.depth = depth;
+	f.spec.submit_batch = f.spec.reap_batch = batch;
+	run = fixture_run(&f);
+	for (int repeat = 0; repeat < 3; repeat++) {
+		w = fixture_window(run, ios);
+		CHECK_EQ(w.ios, ios);
+		CHECK_EQ(w.bytes, ios * 4096);
+		CHECK_EQ(w.errors + w.short_ios + w.verified + w.syncs, 0);
+		CHECK_EQ(w.stuck_worker, -1);
+		CHECK_EQ(gpuio_lat(run)->count, ios);
+		CHECK_EQ(gpuio_slat(run)->count, ios);
+		CHECK_EQ(gpuio_clat(run)->count, ios);
+		CHECK(gpuio_slat(run)->sum_ns <= gpuio_lat(run)->sum_ns);
+		CHECK(w.end_ns > w.start_ns);
+		CHECK(w.max_in_flight <= (uint64_t)jobs * depth);
+		gpuio_worker_results(run, parts);
+		sum = 0;
+		for (uint32_t i = 0; i < jobs; i++) {
+			CHECK_EQ(parts[i].ios, ios / jobs + (i < ios % jobs));
+			CHECK_EQ(parts[i].error, 0);
+			CHECK_EQ(parts[i].cpu, -1);
+			CHECK(parts[i].tid > 0);
+			CHECK(parts[i].start_ns >= w.start_ns && parts[i].end_ns <= w.end_ns);
+			sum += parts[i].cpu_ns;
+		}
+		CHECK(sum > 0 && sum <= w.cpu_ns + 1000000);
+		if (ios / jobs > depth) {
+			CHECK(w.steady_ns > 0 && w.steady_ns <= w.end_ns - w.start_ns);
+			CHECK(w.steady_ios > 0 && w.steady_ios < ios);
+			CHECK(w.mean_in_flight > 0 && w.mean_in_flight <= (double)w.max_in_flight);
+		} else {
+			CHECK_EQ(w.steady_ns, 0);
+			CHECK(w.mean_in_flight == 0);
+		}
+	}
+	CHECK_EQ(gpuio_close(run), 0);
+	fixture_close(&f);
+	free(parts);
+}
+
+/* An engine with room for three: the pressure is met by reaping, nothing is lost, and never more than three are out. */
+static void back_pressure(void)
+{
+	const struct gpuio_engine *engine;
+	struct gpuio_window w;
+	struct gpuio_run *run;
+	struct fixture f;
+
+	fixture_open(&f, 1 << 20);
+	CHECK_EQ(gpuio_engine_load("./stingy.so", &engine, &f.why), 0);
+	f.spec.engine = "stingy";
+	f.spec.depth = 16;
+	f.spec.submit_batch = 8;
+	f.spec.reap_batch = 2;
+	run = fixture_run(&f);
+	w = fixture_window(run, 10007);
+	CHECK_EQ(w.ios, 10007);
+	CHECK_EQ(w.max_in_flight, 3);
+	CHECK(w.mean_in_flight <= 3.0);
+	CHECK_EQ(gpuio_lat(run)->count, 10007);
+	CHECK_EQ(gpuio_close(run), 0);
+	fixture_close(&f);
+}
+
+/* The process's CPU clock against a loop of known length in the same process. */
+static void usage_counts_cpu(void)
+{
+	struct gpuio_usage from, to;
+	struct gpuio_window w;
+	uint64_t start = gpuio_thread_cpu_ns();
+
+	memset(&w, 0, sizeof(w));
+	gpuio_usage_read(&from);
+	while (gpuio_thread_cpu_ns() - start < 30000000u)
+		;
+	gpuio_usage_read(&to);
+	gpuio_usage_between(&from, &to, &w);
+	CHECK(w.cpu_ns >= 30000000u);
+	CHECK(w.user_ns + w.system_ns >= 15000000u); /* sampled by some kernels */
+}
+
+int main(void)
+{
+	null_counts(1, 1, 1, 1000);
+	null_counts(1, 32, 1, 10000);
+	null_counts(1, 32, 32, 10000);
+	null_counts(1, 32, 7, 10001);
+	null_counts(3, 8, 3, 10000);
+	null_counts(3, 8, 1, 2); /* a worker without any I/O */
+	null_counts(1, 64, 1, 64);
+	back_pressure();
+	usage_counts_cpu();
+	return 0;
+}
