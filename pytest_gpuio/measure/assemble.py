@@ -152,7 +152,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         placement={"worker_cpus": outcome["worker_cpus"], "irq_cpus": outcome["irq_cpus"]},
         target={
             "name": cell.target,
-            "path": plan.path or "",
+            "path": plan.path or "(none)",
             "medium": context.medium.name,
             "medium_evidence": list(context.medium.evidence),
             "file_system": context.medium.file_system,

@@ -114,7 +114,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         cells.set_up(item, run_of(item.config))
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -161,6 +161,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
         run.close()
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_benchmark_group_stats(
+    config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
+) -> list[tuple[str | None, list[dict[str, Any]]]] | None:
+    """Group our rows, and shorten names that repeat their group; None (the default) for tables without such rows."""
+    from pytest_gpuio.plugin import recording
+
+    return recording.group_rows(config, benchmarks, group_by)
 
 
 @pytest.hookimpl(optionalhook=True)

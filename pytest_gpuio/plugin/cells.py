@@ -38,11 +38,13 @@ def set_up(item: pytest.Item, run: Run) -> None:
         # A mark, not pytest.skip(): -rs then shows the test's own file and folds equal reasons.
         item.add_marker(pytest.mark.skip(reason=reason))
         return
-    recording.attach_clock(item, group=f"{cell.medium}/{cell.workload}")
+    recording.attach_clock(item, group=recording.group_label(cell.axes()))
 
 
 def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, run: Run) -> None:
     """Remember skips and failures that did not come from :meth:`CellHandle.run`."""
+    if call.when == "call":
+        recording.hush(item)
     cell = item.stash.get(CELL, None)
     if cell is None or item.stash.get(_FATE, False):
         return
@@ -85,13 +87,13 @@ class CellHandle:
                 return None
             return self._measure()
         except CapabilityMissing as error:
-            recording.skip_quietly(self._benchmark)
+            recording.nothing_to_record(self._item)
             pytest.skip(str(error))
         except GpuioError as error:
-            recording.skip_quietly(self._benchmark)
+            recording.nothing_to_record(self._item)
             pytest.fail(str(error), pytrace=False)
         except KeyboardInterrupt:
-            recording.skip_quietly(self._benchmark)
+            recording.nothing_to_record(self._item)
             self._run.interrupted = True
             raise
 

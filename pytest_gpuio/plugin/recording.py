@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +51,30 @@ def narrow_table(config: pytest.Config) -> None:
         config.option.benchmark_columns = list(NARROW)
 
 
+def group_label(axes: Mapping[str, Any]) -> str:
+    """The group of a cell: rows that differ in data path and geometry only."""
+    return f"{axes['medium']}/{axes['workload']}"
+
+
+def group_rows(
+    config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
+) -> list[tuple[str | None, list[dict[str, Any]]]] | None:
+    """pytest-benchmark's groups; in ours a row's name is what the group's does not say. None without rows of ours."""
+    from pytest_gpuio.report.compare_hooks import pytest_benchmark_group_stats
+    from pytest_gpuio.report.tables import within_workload
+
+    if not any("gpuio" in bench["extra_info"] for bench in benchmarks):
+        return None
+    groups = pytest_benchmark_group_stats(config, benchmarks, group_by)
+    for label, rows in groups:
+        for bench in rows:
+            record = bench["extra_info"].get("gpuio")
+            if record and label == group_label(record["axes"]):
+                function = bench["name"].partition("[")[0]
+                bench["name"] = f"{function}[{within_workload(record['axes'])}]"
+    return groups
+
+
 def attach_clock(item: pytest.Item, group: str) -> None:
     """Give the item a window clock as pytest-benchmark's timer, keeping what the suite's own mark says."""
     clock = WindowClock()
@@ -66,7 +90,8 @@ def check_fixture(benchmark: Any) -> BenchmarkFixture:
     Raises:
         pytest.UsageError: another plugin took its place.
     """
-    if not isinstance(benchmark, BenchmarkFixture):
+    # pytest-codspeed's fixture pretends to be of pytest-benchmark's class.
+    if not isinstance(benchmark, BenchmarkFixture) or not hasattr(benchmark, "disabled"):
         raise pytest.UsageError(
             f"the 'benchmark' fixture here is {type(benchmark).__module__}'s, not pytest-benchmark's: pytest-gpuio "
             "cannot record into it. Drop --codspeed, or deselect the gpuio tests."
@@ -74,9 +99,21 @@ def check_fixture(benchmark: Any) -> BenchmarkFixture:
     return benchmark
 
 
-def skip_quietly(benchmark: BenchmarkFixture) -> None:
-    """Tell pytest-benchmark that nothing will be recorded, so that it does not warn about an unused fixture."""
-    benchmark.skipped = True
+_NOTHING: Final = pytest.StashKey[bool]()
+
+
+def nothing_to_record(item: pytest.Item) -> None:
+    """Remember that the cell has no number; see :func:`hush`."""
+    item.stash[_NOTHING] = True
+
+
+def hush(item: pytest.Item) -> None:
+    """Keep pytest-benchmark from warning about an unused fixture where there is nothing to record.
+
+    It overwrites the flag when it makes its report, so this must come after that and before the teardown.
+    """
+    if item.stash.get(_NOTHING, False):
+        item.funcargs["benchmark"].skipped = True  # type: ignore[attr-defined]
 
 
 def replay(benchmark: BenchmarkFixture, clock: WindowClock, record: CellRecord) -> None:

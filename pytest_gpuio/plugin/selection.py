@@ -282,7 +282,7 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
     Raises:
         pytest.UsageError: pytest-benchmark is not there to record into.
     """
-    if getattr(config, "_benchmarksession", None) is None:
+    if getattr(config, "_benchmarksession", None) is None or config.getoption("codspeed", False):
         raise pytest.UsageError(
             "pytest-gpuio records through pytest-benchmark, which is switched off here: drop '-p no:benchmark' "
             "(or --codspeed, which replaces it), or deselect the gpuio tests."

@@ -50,7 +50,7 @@ def cell_line(record: CellRecord) -> str:
 
 def short_case(axes: Mapping[str, str | int]) -> str:
     """A cell's axes in a few words: ``inference/kv_fetch io_uring nvme_ssd 64k qd32``; usual values are left out."""
-    return f"{axes['workload']} {_within_workload(axes)}"
+    return f"{axes['workload']} {within_workload(axes)}"
 
 
 def results_table(records: Sequence[CellRecord], width: int = 120, *, colour: bool = False) -> str:
@@ -88,10 +88,10 @@ def best_worst(records: Sequence[CellRecord], n: int = 3, width: int = 120, *, c
         cells.sort(key=lambda record: record["gb_per_s"], reverse=True)
         best, worst = (cells[:n], cells[-n:]) if len(cells) > 2 * n else (cells, [])
         rows.append((f"{workload}: {len(cells)} cells, best first", *[""] * len(_HEADS)))
-        rows += [_row(record, f"  {_within_workload(record['axes'])}") for record in best]
+        rows += [_row(record, f"  {within_workload(record['axes'])}") for record in best]
         if worst:
             rows.append((f"  ... {len(cells) - 2 * n} between ...", *[""] * len(_HEADS)))
-            rows += [_row(record, f"  {_within_workload(record['axes'])}") for record in worst]
+            rows += [_row(record, f"  {within_workload(record['axes'])}") for record in worst]
         shown += best + worst
     return _table(rows, shown, width, colour=colour)
 
@@ -121,7 +121,8 @@ def voids_table(voids: Sequence[Void], width: int = 120, *, colour: bool = False
     return _render(table, max(width, max(map(len, cases)) + gates + 2 * _GAP + _SHORTEST_CASE), colour=colour)
 
 
-def _within_workload(axes: Mapping[str, str | int]) -> str:
+def within_workload(axes: Mapping[str, str | int]) -> str:
+    """What tells cells of one workload apart: ``io_uring virtual 64k qd32``."""
     parts = [str(axes["datapath"]), str(axes["medium"])]
     parts += [f"{axes[axis]}" for axis in ("target", "destination") if axes[axis] != _USUAL[axis]]
     parts += [format_size(int(axes["bs"])), f"qd{axes['qd']}"]

@@ -12,7 +12,8 @@ from pytest_gpuio.measure.totals import sum_up
 
 PLAN = Plan(
     engine="io_uring", library=None, path="/t/gpuio-read.dat", region_offset=2 << 20, region_bytes=1 << 30,
-    pattern_seed=1, order="random", read_percent=100, zipf_theta=0.0, bs=4096, qd=32, jobs=1, submit_batch=1, reap_batch=1,
+    pattern_seed=1, order="random", read_percent=100, zipf_theta=0.0, bs=4096, qd=32, jobs=1, submit_batch=1,
+    reap_batch=1,
     knobs=(), cache="direct", sync="none", sync_every=0, dsync=False, round="time", window_s=0.25, precision=0.02,
     max_time=10.0, timeout_s=60.0, verify="sweep", counted=("8:0",), interrupt_names=(), cpus=(0,), seed=1,
 )  # fmt: skip
@@ -22,9 +23,11 @@ def window(**changes: Any) -> dict[str, Any]:
     """100,000 reads of 4 KiB at depth 32 in one second: 320 us each."""
     values = {
         "start_ns": 0, "end_ns": 10**9, "ios": 100_000, "reads": 100_000, "writes": 0, "bytes": 409_600_000,
-        "errors": 0, "short_ios": 0, "first_error": 0, "first_error_op": 0, "first_error_offset": 0, "syncs": 0, "sync_ns": 0,
+        "errors": 0, "short_ios": 0, "first_error": 0, "first_error_op": 0, "first_error_offset": 0,
+        "syncs": 0, "sync_ns": 0,
         "cpu_ns": 5 * 10**8, "user_ns": 1, "system_ns": 1, "minor_faults": 0, "major_faults": 0,
-        "voluntary_switches": 0, "involuntary_switches": 0, "mean_in_flight": 32.0, "steady_ns": 10**9, "steady_ios": 100_000,
+        "voluntary_switches": 0, "involuntary_switches": 0, "mean_in_flight": 32.0, "steady_ns": 10**9,
+        "steady_ios": 100_000,
         "steady_lat_ns": 100_000 * 320_000, "steady_rate": 100_000.0, "max_in_flight": 32, "verified": 0, "bad": 0,
         "first_bad_offset": 0, "clock_ppm": 0.0,
     }  # fmt: skip

@@ -1,0 +1,79 @@
+"""What the engine's tests share: a clock, a pool, target files, engines built from their C source."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuio.engine import Clock, Pool, pattern_fill
+
+MIB = 1 << 20
+CNATIVE = Path(__file__).parents[3] / "cnative"
+SEED = 7
+
+
+@pytest.fixture(scope="session")
+def clock() -> Clock:
+    return Clock.calibrate()
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
+OpenTarget = Callable[..., int]
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[OpenTarget]:
+    """A function that lays out a file of the pattern and opens it."""
+    opened: list[int] = []
+    made: list[Path] = []
+
+    def open_target(
+        size: int = 4 * MIB, *, flags: int = os.O_RDWR, seed: int = SEED, folder: Path = tmp_path, direct: bool = False
+    ) -> int:
+        path = folder / f"gpuio-test-{os.getpid()}-{len(made)}"
+        content = mmap.mmap(-1, size)
+        pattern_fill(content, 0, seed)
+        made.append(path)
+        path.write_bytes(content)
+        try:
+            fd = os.open(path, flags | (os.O_DIRECT if direct else 0))
+        except OSError as error:
+            pytest.skip(f"{folder} does not take O_DIRECT: {error}")
+        opened.append(fd)
+        if direct:
+            os.fsync(fd)  # dirty pages would be written back by the first direct read
+        return fd
+
+    yield open_target
+    for fd in opened:
+        os.close(fd)
+    for path in made:
+        path.unlink()
+
+
+@pytest.fixture(scope="session")
+def build_engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function that compiles an engine from a C file below ``cnative``."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+
+    def build(source: str) -> Path:
+        if compiler is None:
+            pytest.skip("there is no C compiler to build an outside engine with")
+        out = tmp_path_factory.mktemp("engines") / f"{Path(source).stem}.so"
+        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Werror", "-shared", "-fPIC"]
+        subprocess.run([compiler, *flags, "-I", CNATIVE / "include", "-o", out, CNATIVE / source], check=True)
+        return out
+
+    return build
