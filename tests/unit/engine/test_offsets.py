@@ -140,7 +140,7 @@ def traced(tmp_path: Path, *command: str) -> dict[str, str]:
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is missing: apt-get install strace")
-    calls = ["-ff", "-s", "0", "-e", "trace=pread64,pwrite64,io_submit", "-o", tmp_path / "trace"]
+    calls = ["-ff", "-s", "4", "-e", "trace=pread64,pwrite64,io_submit", "-o", tmp_path / "trace"]
     done = subprocess.run([strace, *calls, sys.executable, "-P", "-c", *command], capture_output=True, text=True)
     if "ptrace" in done.stderr and "Operation not permitted" in done.stderr:
         pytest.skip("ptrace is forbidden here (container)")
