@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pytest_gpuio.core.errors import EngineError, errno_text
@@ -10,10 +12,10 @@ from pytest_gpuio.core.errors import EngineError, errno_text
 
 @cache
 def native() -> Any:
-    """The extension module, with cffi's ``ffi`` and ``lib``.
+    """The extension module, with cffi's ``ffi`` and ``lib``; engines named in ``$GPUIO_ENGINE_PATH`` are loaded.
 
     Raises:
-        EngineError: it is not there, or does not fit this interpreter.
+        EngineError: it is not there, does not fit this interpreter, or a named engine cannot be loaded.
     """
     try:
         import pytest_gpuio._engine as extension
@@ -22,7 +24,19 @@ def native() -> Any:
             f"the compiled engine is missing ({error}): run `pip install .` in the checkout and start `pytest`, not "
             "`python -m pytest`, which would find the sources without it"
         ) from error
+    for path in filter(None, os.environ.get("GPUIO_ENGINE_PATH", "").split(os.pathsep)):
+        _load_named(extension, path)
     return extension
+
+
+def _load_named(extension: Any, path: str) -> None:
+    why = extension.ffi.new("struct gpuio_why *")
+    out = extension.ffi.new("const struct gpuio_engine **")
+    # A bare name would be searched for in the system's library folders.
+    code = extension.lib.gpuio_engine_load(os.fsencode(Path(path).absolute()), out, why)
+    if code:
+        sentence = extension.ffi.string(why.text).decode(errors="backslashreplace")
+        raise EngineError(f"GPUIO_ENGINE_PATH: {sentence}", -code)
 
 
 def text(chars: Any) -> str:

@@ -106,6 +106,20 @@ def test_the_skeleton_works_and_loads_once(build_engine, target, clock: Clock, p
         assert run.sweep().bad == 0
 
 
+def names_with(path: str) -> subprocess.CompletedProcess[str]:
+    code = "from pytest_gpuio.engine import engine_names; print(*engine_names())"
+    environment = {**os.environ, "GPUIO_ENGINE_PATH": path}
+    return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment)
+
+
+def test_engines_named_in_the_environment(build_engine, tmp_path):
+    named = [str(build_engine(source)) for source in ("src/engines/skeleton.c", "tests/engines/stingy.c")]
+    assert names_with(os.pathsep.join(named)).stdout.split()[4:] == ["skeleton", "stingy"]
+    assert names_with("").stdout.split() == ["null", "psync", "libaio", "io_uring"]
+    missing = names_with(str(tmp_path / "nowhere.so"))
+    assert "EngineError: GPUIO_ENGINE_PATH: the engine cannot be loaded" in missing.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "code", "words"),
     [
