@@ -1,14 +1,7 @@
 """The compiled I/O engine, typed: clock, buffers, runs, histograms, data pattern."""
 
 from pytest_gpuio.engine.clock import Clock
-from pytest_gpuio.engine.engines import (
-    engine_is_synchronous,
-    engine_names,
-    find_liburing,
-    load_engine,
-    load_named_engines,
-    probe,
-)
+from pytest_gpuio.engine.engines import engine_is_synchronous, engine_names, find_liburing, load_engine, probe
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
 from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
@@ -31,7 +24,6 @@ __all__ = [
     "engine_names",
     "find_liburing",
     "load_engine",
-    "load_named_engines",
     "offsets",
     "pattern_check",
     "pattern_fill",

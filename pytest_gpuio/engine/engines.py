@@ -71,19 +71,6 @@ def load_engine(path: str | os.PathLike[str]) -> str:
     return text(out[0].name)
 
 
-def load_named_engines() -> tuple[str, ...]:
-    """Load every engine that ``$GPUIO_ENGINE_PATH`` lists, separated as in ``$PATH``.
-
-    Returns:
-        Their names; those already loaded from the same files are among them.
-
-    Raises:
-        EngineError: one of them cannot be loaded; see :func:`load_engine`.
-    """
-    named = os.environ.get("GPUIO_ENGINE_PATH", "")
-    return tuple(load_engine(path) for path in named.split(os.pathsep) if path)
-
-
 def find_liburing() -> str | None:
     """The C library that drives io_uring: ``$GPUIO_LIBURING``, else the one inside PyPI's liburing wheel.
 

@@ -10,12 +10,11 @@ from pytest_gpuio.measure.plan import Plan
 
 
 class _Measuring:
-    """State kept between the cells of one child: outside engines, the calibrated clock and the pooled buffers."""
+    """State kept between the cells of one child: the calibrated clock and the pooled buffers."""
 
     def __init__(self) -> None:
-        from pytest_gpuio.engine import Clock, Pool, load_named_engines
+        from pytest_gpuio.engine import Clock, Pool
 
-        load_named_engines()
         self.clock = Clock.calibrate()
         self.pool = Pool()
 
