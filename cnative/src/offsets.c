@@ -21,9 +21,21 @@ void gpuio_offsets_rekey(struct gpuio_offsets *o)
 {
 	uint64_t key = derive(o->seed, STREAM_ORDER, o->epoch);
 
-	o->perm.add = key;
-	o->perm.mul1 = mix64(key + 1) | 1;
-	o->perm.mul2 = mix64(key + 2) | 1;
+	for (unsigned i = 0; i < 3; i++)
+		o->perm.key[i] = mix64(key + i);
+	o->perm.mul1 = mix64(key + 3) | 1;
+	o->perm.mul2 = mix64(key + 4) | 1;
+}
+
+static void permutation_shape(struct gpuio_permutation *p, uint64_t blocks)
+{
+	uint64_t base = (uint64_t)sqrt((double)blocks);
+
+	p->blocks = blocks;
+	p->base = base < 2 ? 2 : base;
+	p->top = (blocks + p->base - 1) / p->base;
+	/* x * inverse / 2^64 rounds down to x / base as long as x * base < 2^64. */
+	p->inverse = blocks < (UINT64_C(1) << 42) ? UINT64_MAX / p->base + 1 : 0;
 }
 
 /*
@@ -95,7 +107,7 @@ uint64_t gpuio_zipf_block(const struct gpuio_offsets *o)
 	uint64_t rank = zipf_rank(&o->zipf, mix64(o->draw_key + o->i), o->blocks);
 
 	/* Popular blocks must not be neighbours, so the ranks are scattered over the region. */
-	return permute_below(&o->perm, rank, o->blocks);
+	return permute(&o->perm, rank);
 }
 
 int gpuio_offsets_init(struct gpuio_offsets *o, const struct gpuio_spec *spec, uint32_t worker, struct gpuio_why *why)
@@ -124,9 +136,7 @@ int gpuio_offsets_init(struct gpuio_offsets *o, const struct gpuio_spec *spec, u
 	o->seed = spec->seed;
 	o->op_key = derive(spec->seed, STREAM_OP, worker);
 	o->draw_key = derive(spec->seed, STREAM_DRAW, worker);
-	o->bits = blocks > 1 ? 64u - (unsigned)__builtin_clzll(blocks - 1) : 0;
-	o->perm.mask = o->bits ? (UINT64_MAX >> (64 - o->bits)) : 0;
-	o->perm.shift = o->bits > 2 ? (o->bits + 1) / 2 : 1;
+	permutation_shape(&o->perm, blocks);
 	/* Slices and permutation shares have the same size: the first `extra` workers own one block more. */
 	o->count = share + (worker < extra ? 1 : 0);
 	switch (spec->order) {

@@ -6,10 +6,14 @@
 #include "gpuio.h"
 #include "mix.h"
 
-/* A seeded bijection of 0 .. 2^bits - 1. */
+/*
+ * A seeded bijection of 0 .. blocks - 1: numbers are written as two digits, high * base + low with high < top, and each digit is
+ * shifted in turn by a hash of the other one (an alternating Feistel network over Z_top x Z_base).
+ */
 struct gpuio_permutation {
-	uint64_t mask, add, mul1, mul2;
-	unsigned shift;
+	uint64_t blocks, top, base; /* top * base is at least blocks, and less than blocks + base */
+	uint64_t inverse;           /* 2^64 / base rounded up; 0 when a multiplication by it would not be exact */
+	uint64_t key[3], mul1, mul2;
 };
 
 struct gpuio_zipf {
@@ -27,7 +31,6 @@ struct gpuio_offsets {
 	uint64_t blocks, block, region_offset;
 	uint64_t op_key, draw_key, seed;
 	uint32_t order, read_percent;
-	unsigned bits;
 	struct gpuio_permutation perm;
 	struct gpuio_zipf zipf;
 };
@@ -39,23 +42,33 @@ void gpuio_offsets_seek(struct gpuio_offsets *o, uint64_t i);
 void gpuio_offsets_rekey(struct gpuio_offsets *o);
 uint64_t gpuio_zipf_block(const struct gpuio_offsets *o);
 
-static inline uint64_t permute(const struct gpuio_permutation *p, uint64_t x)
+static inline uint64_t mul_high(uint64_t a, uint64_t b)
 {
-	/* Each step is a bijection of `bits`-bit numbers: adding, multiplying by an odd number, folding the top down. */
-	x = (x + p->add) & p->mask;
-	x ^= x >> p->shift;
-	x = (x * p->mul1) & p->mask;
-	x ^= x >> p->shift;
-	x = (x * p->mul2) & p->mask;
-	return x ^ (x >> p->shift);
+	return (uint64_t)(((unsigned __int128)a * b) >> 64);
 }
 
-static inline uint64_t permute_below(const struct gpuio_permutation *p, uint64_t x, uint64_t n)
+/* digit + a hash of the other digit, in Z_size. */
+static inline uint64_t shift_digit(const struct gpuio_permutation *p, unsigned round, uint64_t digit, uint64_t other, uint64_t size)
 {
-	/* Walking the cycle until it is back below n keeps the bijection; less than two steps on average. */
+	uint64_t hash = (other + p->key[round]) * p->mul1;
+
+	hash = (hash ^ (hash >> 32)) * p->mul2;
+	digit += mul_high(hash, size);
+	return digit >= size ? digit - size : digit;
+}
+
+static inline uint64_t permute(const struct gpuio_permutation *p, uint64_t x)
+{
+	/* Outside 0 .. blocks - 1 the cycle is walked on, which keeps the bijection; that is rare, as top * base is so close. */
 	do {
-		x = permute(p, x);
-	} while (x >= n);
+		uint64_t high = p->inverse ? mul_high(x, p->inverse) : x / p->base;
+		uint64_t low = x - high * p->base;
+
+		high = shift_digit(p, 0, high, low, p->top);
+		low = shift_digit(p, 1, low, high, p->base);
+		high = shift_digit(p, 2, high, low, p->top);
+		x = high * p->base + low;
+	} while (__builtin_expect(x >= p->blocks, 0));
 	return x;
 }
 
@@ -66,7 +79,7 @@ static inline uint64_t offsets_next(struct gpuio_offsets *o, uint8_t *op)
 	if (o->order == GPUIO_ZIPF)
 		block = gpuio_zipf_block(o);
 	else if (o->order == GPUIO_RANDOM)
-		block = permute_below(&o->perm, o->at, o->blocks);
+		block = permute(&o->perm, o->at);
 	else
 		block = o->at;
 	if (o->read_percent == 100)

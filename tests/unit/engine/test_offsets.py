@@ -78,6 +78,16 @@ def test_another_seed_is_another_order():
     assert offsets(spec, 0, 1000) != offsets(replace(spec, seed=1), 0, 1000)
 
 
+@pytest.mark.parametrize("blocks", [65536, 100_003])
+@pytest.mark.parametrize("lag", [1, 2, 16, 32])
+def test_random_steps_are_spread_as_in_a_random_permutation(blocks, lag):
+    """Steps modulo the region, in 64 classes: chi-square per degree of freedom is about 1, for lattices it is 100."""
+    places = [place // BLOCK for place in offsets(geometry("random", blocks, 1, seed=17), 0, blocks)[0]]
+    steps = Counter((b - a) % blocks * 64 // blocks for a, b in zip(places, places[lag:], strict=False))
+    expected = (blocks - lag) / 64
+    assert sum((steps[k] - expected) ** 2 / expected for k in range(64)) / 63 < 2
+
+
 @pytest.mark.parametrize("theta", [0.2, 0.99, 1.0, 1.5, 4.0])
 def test_zipf_frequencies(theta):
     blocks, draws = 50, 40_000
