@@ -90,15 +90,15 @@ class CellRun:
             run = stack.enter_context(Run(run_spec(plan, self._fd), self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
             ios, warm_up = self._warm_up(run)
-            observed = self._measure(run, ios)
-            for _ in range(_RESTARTS):
+            observed = self._measure(run, ios, restart=True)
+            for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
                 if shortest is None:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
                 ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
-                observed = self._measure(run, ios)
+                observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
             sweep = None
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -193,9 +193,11 @@ class CellRun:
             if warm_up.done(seconds, ios):
                 return ios, warm_up
 
-    def _measure(self, run: Run, ios: int) -> dict[str, Any]:
+    def _measure(self, run: Run, ios: int, *, restart: bool) -> dict[str, Any]:
+        """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
+        restart = restart and plan.round == "time" and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
@@ -218,7 +220,7 @@ class CellRun:
                 histograms[name].merge(histogram)
             for worker, result in enumerate(window.workers):
                 submitters[worker] += result.cpu_ns / 1e9
-            if self._broken(window):
+            if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
                 stop_reason = "max_windows"
                 break
             stop_reason = rule.reason(costs, seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -29,8 +30,8 @@ class LiveLine:
 
     def __init__(self, config: pytest.Config) -> None:
         reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        # pytest's terminal writer holds the real terminal, also while the test's own output is captured.
         self._writer: Any = getattr(reporter, "_tw", None) if reporter is not None and reporter.isatty else None
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
         self._started = time.monotonic()
         self._shown = False
 
@@ -44,10 +45,12 @@ class LiveLine:
             self._put(_ERASE)
 
     def _put(self, text: str) -> None:
-        # Past the writer's own bookkeeping: its idea of the current line must not change.
-        file = self._writer._file  # noqa: SLF001
-        file.write(text)
-        file.flush()
+        # While a test runs its output is captured, ours included, unless that is lifted.
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
+            # Past the writer's own bookkeeping: its idea of the current line must not change.
+            file = self._writer._file  # noqa: SLF001
+            file.write(text)
+            file.flush()
 
     def show(self, values: Mapping[str, Any]) -> None:
         """Show progress, once the cell has taken longer than two seconds."""

@@ -82,6 +82,7 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
+        from pytest_gpuio.measure.plan import LEAST_WINDOW_S
         from pytest_gpuio.measure.prepare import PROFILES, Effort
 
         asked, profile = self.settings, PROFILES[self.settings.profile]
@@ -90,7 +91,8 @@ class Run:
             region_bytes=asked.size or profile.size,
             precision=asked.precision or profile.precision,
             max_time=asked.max_time or profile.max_time,
-            window_s=min(profile.window_s, asked.max_time or profile.window_s),
+            # A short budget means few windows, not windows that are too short to be believed.
+            window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
             seed=asked.seed,
             verify=asked.verify,
             timeout_s=asked.timeout,
