@@ -105,6 +105,10 @@ enum {
 	GPUIO_KNOB_REQUIRE = 1 << 15,         /* a knob that cannot be had is an error instead of being recorded as off */
 };
 
+/* How an open loop waits for the next arrival while nothing completes: SLEEP in the kernel (absolute deadline, TIMER or the
+ * engine's own wait with a time-out), SPIN on the clock and the completion queue. */
+enum { GPUIO_WAIT_SLEEP = 0, GPUIO_WAIT_SPIN = 1 };
+
 struct gpuio_spec {
 	const char *engine;
 	int fd;                 /* opened by the caller with the flags the cell wants; never closed here; -1 for null */
@@ -130,6 +134,14 @@ struct gpuio_spec {
 	                         * NULL; may live in memory shared with another process */
 	const struct gpuio_clock *clock;
 	struct gpuio_pool *pool; /* serves one open run at a time */
+	/* io_uring's submission poller: a CPU of its own per worker (SQ_AFF), -1 = wherever; NULL = none chosen */
+	const int32_t *sq_cpus;
+	uint32_t sq_idle_ms;    /* how long the poller spins without work before it sleeps; 0 = 50 */
+	/* Open loop: arrivals[i] = intended start of request i, ns after the window's start, ascending. NULL = closed loop.
+	 * A window is then exactly the schedule: ios must equal n_arrivals; request i belongs to worker i % jobs. */
+	const uint64_t *arrivals;
+	uint64_t n_arrivals;
+	uint32_t arrival_wait;  /* GPUIO_WAIT_* */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
 };
 
@@ -170,6 +182,9 @@ struct gpuio_window {
 	/* verification inside the loop */
 	uint64_t verified, bad;    /* blocks checked; blocks with a bad sector */
 	uint64_t first_bad_offset;
+	/* open loop */
+	uint64_t scheduled;        /* arrivals of this window; 0 = closed loop */
+	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start */
 	/* clock: TSC scale against CLOCK_MONOTONIC over this window */
 	double clock_ppm;          /* |measured / used - 1| * 1e6; 0 for CLOCK_MONOTONIC */
 };
@@ -190,6 +205,10 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
+/* Open loop only (empty otherwise). lag: intended start .. before submit. response: intended start .. reaped, which is what
+ * a user waits for; lat stays the service time. */
+const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
 /* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
  * wrote last (writes, with pread on spec->fd). Counts blocks. */
