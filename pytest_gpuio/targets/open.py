@@ -16,7 +16,7 @@ def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, d
     """File descriptor of an existing target; the caller closes it.
 
     Args:
-        path: regular file; not a symbolic link.
+        path: regular file, or, for reading only, a block device; not a symbolic link.
         writable: open for reading and writing; only a file that carries our header.
         direct: with O_DIRECT.
         dsync: with O_DSYNC.
@@ -26,7 +26,8 @@ def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, d
         CapabilityMissing: the file system refuses O_DIRECT, or would serve it through the page cache.
     """
     name = os.fspath(path)
-    check_regular(name)
+    if writable or not _is_block_device(name):
+        check_regular(name)
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
     flags |= os.O_DSYNC if dsync else 0
     if writable:
@@ -77,6 +78,13 @@ def check_regular(path: str) -> os.stat_result:
         raise TargetError(f"{path} is a symbolic link: name the file it points to ({os.path.realpath(path)}).")
     kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a directory"
     raise TargetError(f"{path} is {kind}: a regular file is needed here.")
+
+
+def _is_block_device(path: str) -> bool:
+    try:
+        return stat.S_ISBLK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _check_ours(path: str) -> None:

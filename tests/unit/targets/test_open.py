@@ -134,10 +134,13 @@ def test_what_is_no_regular_file(tmp_path, ours):
         open_target("/dev/null", writable=True, direct=False)
 
 
-def test_raw_devices_are_refused(loop_over_tmpfs):
+def test_raw_devices_are_never_opened_for_writing(loop_over_tmpfs):
     device = loop_over_tmpfs(sector=512)
     with pytest.raises(TargetError, match="raw block devices are not supported yet: name a directory or file"):
         open_target(device, writable=True, direct=True)
+    status, _ = flags_of(open_target(device, writable=False, direct=True))  # reading harms nothing
+    assert status & os.O_ACCMODE == os.O_RDONLY
+    assert status & os.O_DIRECT
 
 
 def test_somebody_elses_file_is_opened_without_noatime(ours, monkeypatch):
