@@ -13,7 +13,7 @@ from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Latency
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Latency, OpenLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ def evidence(
         resident_growth=resident_growth,
         knobs=frozenset(outcome["knobs"]),
         helper_threads=tuple(sorted({t["name"] for t in outcome["threads"] if t["role"] == "kernel_helper"})),
+        ios=sum(w["ios"] for w in outcome["windows"]),
+        interrupts=outcome["interrupts"],
     )
 
 
@@ -98,6 +100,22 @@ def _latency(outcome: Mapping[str, Any]) -> Latency:
         "clat": _distribution(outcome["latency"]["clat"]),
         "slat": slat if observable else None,
         "slat_reason": None if observable else reason,
+    }
+
+
+def _open_loop(seen: Observed) -> OpenLoop | None:
+    plan, windows = seen.plan, seen.outcome["windows"]
+    if not plan.open_loop:
+        return None
+    return {
+        "arrivals": plan.arrivals,
+        "wait": plan.arrival_wait,
+        "scheduled": sum(w["scheduled"] for w in windows),
+        "late": sum(w["late"] for w in windows),
+        "offered_rate": seen.outcome["offered_rate"],
+        "achieved_rate": seen.totals.ios / seen.totals.seconds,
+        "lag": _distribution(seen.outcome["latency"]["lag"]),
+        "response": _distribution(seen.outcome["latency"]["response"]),
     }
 
 
@@ -168,6 +186,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "resident_before": outcome["resident_before"],
             "resident_after": outcome["resident_after"],
         },
+        open_loop=_open_loop(seen),
         gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from pytest_gpuio.measure import cpu, interrupts
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
+from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.targets import drop, open_target, resident_bytes, warm
 
 if TYPE_CHECKING:
@@ -25,8 +27,17 @@ _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
 
 
-def run_spec(plan: Plan, fd: int) -> RunSpec:
-    """The engine's view of a plan."""
+def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if plan.sq_cpus:
+        fields |= {"sq_cpus": plan.sq_cpus, "sq_idle_ms": plan.sq_idle_ms}
+    if arrivals is not None:
+        fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
+    return fields
+
+
+def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec:
+    """The engine's view of a plan; ``arrivals`` are the intended starts of an open loop, in nanoseconds."""
     return RunSpec(
         engine=plan.engine,
         fd=fd,
@@ -50,6 +61,7 @@ def run_spec(plan: Plan, fd: int) -> RunSpec:
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
         library=plan.library or find_liburing(),
+        **_new_fields(plan, arrivals),
     )
 
 
@@ -87,9 +99,10 @@ class CellRun:
                 direct = bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
-            run = stack.enter_context(Run(run_spec(plan, self._fd), self._clock, self._pool, self._stop))
+            schedule = draw_schedule(plan)
+            run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
-            ios, warm_up = self._warm_up(run)
+            ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -106,6 +119,7 @@ class CellRun:
             info = self._pool.info()
             return observed | {
                 "direct": direct,
+                "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
                 "ios_per_window": ios,
                 "warmup": warm_up.windows,
@@ -152,7 +166,7 @@ class CellRun:
     def _too_short(self, observed: Mapping[str, Any]) -> float | None:
         """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
         windows = observed["windows"]
-        if self._plan.round == "region" or observed["stop_reason"] == "interrupted":
+        if self._plan.round == "region" or self._plan.open_loop or observed["stop_reason"] == "interrupted":
             return None
         if any(window["errors"] or window["short_ios"] for window in windows):
             return None
@@ -172,12 +186,13 @@ class CellRun:
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run) -> tuple[int, WarmUp]:
-        """Find the window's fixed I/O count, then run windows until they are flat; all of them are discarded."""
+    def _warm_up(self, run: Run, scheduled: int | None) -> tuple[int, WarmUp]:
+        """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
         warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
         most = self._most_ios()
-        ios = plan.blocks if plan.round == "region" else min(plan.least_ios, most)
+        fixed = scheduled if scheduled is not None else plan.blocks if plan.round == "region" else None
+        ios = min(plan.least_ios, most) if fixed is None else fixed
         while True:
             window = self._window(run, ios)
             seconds = (window.end_ns - window.start_ns) / 1e9
@@ -185,7 +200,7 @@ class CellRun:
             if self._broken(window):
                 warm_up.reason = "broken off"
                 return ios, warm_up
-            if plan.round == "time" and seconds < plan.window_s and ios < most:
+            if fixed is None and seconds < plan.window_s and ios < most:
                 growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
@@ -197,11 +212,11 @@ class CellRun:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
-        restart = restart and plan.round == "time" and ios < self._most_ios()
+        restart = restart and plan.round == "time" and not plan.open_loop and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
-        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat")}
+        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
         submitters = [0.0] * plan.jobs
         interrupts_before = interrupts.read(plan.interrupt_names)
         tasks_before = cpu.tasks()
@@ -225,6 +240,7 @@ class CellRun:
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
+        interrupts_after = interrupts.read(plan.interrupt_names)
         counters_after = read_counters(plan.counted)
         tasks_after = cpu.tasks()
         total_cpu = sum(window.cpu_ns for window in windows) / 1e9
@@ -236,7 +252,8 @@ class CellRun:
             "latency": {name: histogram_values(histogram) for name, histogram in histograms.items()},
             "threads": [{"name": share.name, "role": share.role, "seconds": share.seconds} for share in shares],
             "counters": None if delta is None else asdict(delta),
-            "irq_cpus": interrupts.serving_cpus(interrupts_before, interrupts.read(plan.interrupt_names)),
+            "irq_cpus": interrupts.serving_cpus(interrupts_before, interrupts_after),
+            "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
         }
 
@@ -247,17 +264,36 @@ class CellRun:
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
 
 
+def draw_schedule(plan: Plan) -> array[int] | None:
+    """An open loop's intended starts, worth one window and at least :attr:`Plan.least_ios`; None for a closed loop.
+
+    Raises:
+        ConfigError: the file of timestamps is not one, or there are too many arrivals.
+    """
+    arrivals = Arrivals.parse(plan.arrivals)
+    if arrivals.kind == "closed":
+        return None
+    return arrivals.schedule(max(round(arrivals.rate * 2 * plan.window_s), plan.least_ios), plan.seed)
+
+
+def offered_rate(schedule: Sequence[int] | None) -> float | None:
+    """Arrivals per second of the drawn schedule itself, which differs from the asked rate by the draw."""
+    if schedule is None or len(schedule) < 2 or schedule[-1] == schedule[0]:
+        return None
+    return (len(schedule) - 1) * 1e9 / (schedule[-1] - schedule[0])
+
+
 _WINDOW_FIELDS = (
     "start_ns", "end_ns", "ios", "reads", "writes", "bytes", "errors", "short_ios", "first_error", "first_error_op",
     "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
     "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
-    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm",
+    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
 )  # fmt: skip
 
 
 def window_values(window: Window) -> dict[str, Any]:
     """The window's fields as JSON-able values."""
-    return {name: getattr(window, name) for name in _WINDOW_FIELDS}
+    return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:

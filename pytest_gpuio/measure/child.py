@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.isolation.serve import serve, stop_word
 from pytest_gpuio.measure.plan import Plan
 
@@ -32,20 +31,9 @@ class Handlers:
 
     def probe(self, params: dict[str, Any], emit: Any) -> str | None:  # noqa: ARG002 - the handler's signature
         """None when the capability ``name`` is there, else the sentence with the remedy."""
-        from pytest_gpuio import engine
+        from pytest_gpuio.measure import probes
 
-        name = params["name"]
-        try:
-            if name == "engine":
-                engine.engine_names()
-                return None
-            if name == "o_direct":
-                from pytest_gpuio.targets import refuses_direct
-
-                return refuses_direct(params["target"])
-            return engine.probe(name, engine.find_liburing() if name == "io_uring" else None)
-        except GpuioError as error:
-            return str(error)
+        return probes.run(params["name"], params["target"])
 
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Make sure a target file of ours is there; emits ``progress`` with bytes done and total."""

@@ -61,10 +61,11 @@ def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 class CellHandle:
     """What the ``gpuio`` fixture gives to a test."""
 
-    def __init__(self, run: Run, item: pytest.Item, cell: Cell, benchmark: Any) -> None:
+    def __init__(self, run: Run, item: pytest.Item, cell: Cell, arrivals: str, benchmark: Any) -> None:
         self._run = run
         self._item = item
         self._benchmark = recording.check_fixture(benchmark)
+        self._arrivals = arrivals
         self._used = False
         #: The cell of this test.
         self.cell = cell
@@ -99,18 +100,22 @@ class CellHandle:
 
     def _smoke(self) -> None:
         from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.measure.prepare import Subject
 
         # xdist runs several processes, and they share the target's files.
         self._run.take_lock()
         try:
-            ios = self._run.session.smoke(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
+            subject = Subject(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
+            ios = self._run.session.smoke(subject)
         finally:
             self._run.drop_lock()
         recording.smoke(self._benchmark, ios)
 
     def _measure(self) -> CellRecord:
         from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.measure.prepare import Subject
         from pytest_gpuio.measure.session import VoidCell
+        from pytest_gpuio.phases.arrivals import Arrivals
         from pytest_gpuio.report.tables import cell_line
 
         run, cell = self._run, self.cell
@@ -120,9 +125,10 @@ class CellHandle:
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
         with LiveLine(self._item.config) as live:
             try:
-                record = run.session.measure(
-                    cell, datapaths.get(cell.datapath), phases.get(cell.workload), lambda values: live.show(values)
+                subject = Subject(
+                    cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(self._arrivals)
                 )
+                record = run.session.measure(subject, live.show)
             except VoidCell as error:
                 run.voids.append(
                     {

@@ -53,6 +53,30 @@ OPTIONS: Final = (
     Option(
         "batch", "SxR", "requests per submit call x completions a reap waits for, comma list: 1x1,32x32 (default: 1x1)"
     ),
+    Option(
+        "arrivals",
+        "PROCESSES",
+        "open loop: requests arrive on a schedule instead of when others end; comma list of closed, fixed:RATE, "
+        "poisson:RATE, gamma:RATE:CV, file:PATH (default: closed)",
+    ),
+    Option(
+        "wait",
+        "HOW",
+        "how an open loop waits for the next arrival: sleep, or spin (later arrivals by less, one whole core) "
+        "(default: sleep)",
+        choices=("sleep", "spin"),
+    ),
+    Option(
+        "knob",
+        "NAME=VALUE",
+        "engine settings, comma list: fixed_buffers, registered_files, single_issuer, merged_wait = on|off, "
+        "sq_idle_ms=N (default: the data path's own)",
+    ),
+    Option(
+        "daemon",
+        "PIDS",
+        "processes outside that do I/O for us (a FUSE or SPDK daemon), comma list: their CPU is added",
+    ),
     Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
     Option(
         "precision", "PERCENT", "stop a cell when its mean is known this well, 95 % confidence (by profile: 5%, 2%, 1%)"

@@ -31,6 +31,7 @@ _USUAL: Final = {
     "batch": "1x1",
     "cache": "direct",
     "durability": "none",
+    "arrivals": "closed",
 }
 
 
@@ -130,7 +131,7 @@ def within_workload(axes: Mapping[str, str | int]) -> str:
         parts.append(f"jobs{axes['jobs']}")
     if axes["batch"] != _USUAL["batch"]:
         parts.append(f"batch{axes['batch']}")
-    parts += [f"{axes[axis]}" for axis in ("cache", "durability") if axes[axis] != _USUAL[axis]]
+    parts += [f"{axes[axis]}" for axis in ("cache", "durability", "arrivals") if axes[axis] != _USUAL[axis]]
     return " ".join(parts)
 
 

@@ -193,6 +193,23 @@ class Target(TypedDict):
     alignment_source: str | None
 
 
+class OpenLoop(TypedDict):
+    """Arrivals on a schedule: latency ``lat`` is then the service time, ``response`` counts from the intended start.
+
+    ``offered_rate`` is the drawn schedule's own, ``achieved_rate`` what was completed, both per second; ``late`` counts
+    requests sent later than the larger of 200 us and one mean gap; ``lag`` is from intended to real start.
+    """
+
+    arrivals: str
+    wait: str
+    scheduled: int
+    late: int
+    offered_rate: float
+    achieved_rate: float
+    lag: Distribution
+    response: Distribution
+
+
 class Cache(TypedDict):
     """Page-cache mode, and bytes of the region resident before and after; null where mincore cannot tell."""
 
@@ -240,6 +257,7 @@ class CellRecord(TypedDict):
     placement: Placement
     target: Target
     cache: Cache
+    open_loop: OpenLoop | None
     gates: list[Gate]
     setup_seconds: float
     seed: int

@@ -87,6 +87,7 @@ def make_record(**changes):
             "alignment_source": "statx",
         },
         "cache": {"mode": "direct", "resident_before": 0, "resident_after": 0},
+        "open_loop": None,
         "gates": [
             {"gate": "no_errors", "class": "impossible", "state": "passed", "detail": "0 errors, 0 short"},
             {"gate": "stable", "class": "unsettled", "state": "failed", "detail": "windows differ by a factor of 3"},
@@ -120,7 +121,7 @@ def test_totals_and_rates_are_those_worked_out_by_hand():
     assert record["cpu"]["load_point"] == {"qd": 32, "iops": 20_000.0}
     assert record["case"] == (
         "test_inference.test_kv_fetch|datapath=io_uring|medium=virtual|target=default|workload=inference/kv_fetch|"
-        "destination=host|bs=64k|qd=32|jobs=1|batch=1x1|cache=direct|durability=none"
+        "destination=host|bs=64k|qd=32|jobs=1|batch=1x1|cache=direct|durability=none|arrivals=closed"
     )
 
 
