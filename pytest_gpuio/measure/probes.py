@@ -17,7 +17,8 @@ def run(name: str, target: str | None) -> str | None:
     """None when the capability is there, else one sentence with the remedy.
 
     Args:
-        name: of the capability. target: directory or file, for capabilities of a target.
+        name: of the capability.
+        target: directory or file, for capabilities of a target.
     """
     try:
         if name in _OF_TARGET:
