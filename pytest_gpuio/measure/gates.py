@@ -128,9 +128,12 @@ def _depth_achieved(seen: Observed) -> Finding:
     if share < DEPTH_VOID:
         return Finding("failed", f"{detail}: below {DEPTH_VOID:.0%} of what the cell is called")
     device = seen.totals.device
+    # Flushes count as requests without bytes, so a mean request says nothing about depth when every write brings one.
+    flushes = plan.dsync or plan.sync != "none"
     # One request at a time has no depth to miss, and memory that answers inside the submit call has no queue.
     if (
         plan.cache == "direct"
+        and not flushes
         and plan.in_flight > 1
         and not seen.path.synchronous
         and seen.medium not in ("ram", "null_blk")

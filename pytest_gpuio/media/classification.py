@@ -49,7 +49,13 @@ def _classify(path: str, root: Path, device: tuple[int, int] | None, seen: froze
             device = os.major(status.st_dev), os.minor(status.st_dev)
     mount = mount_of(existing, read_mounts(root), device)
     if mount is None:
-        return Medium("unknown", (f"The mount table has no file system for {existing}.",))
+        told = f"The mount table has no file system for {existing}"
+        if device is None or device[0] == 0:
+            return Medium("unknown", (f"{told}.",))
+        # A chroot sees only mounts below its root, but the file's own device number still tells what it lies on.
+        found = _look(device, root, seen)
+        evidence = (f"{told} (a chroot?): it lies on device {device[0]}:{device[1]}.", *found.evidence)
+        return Medium(found.name, evidence, devices=found.devices, counted=found.counted)
     found = _classify_mount(mount, root, device or mount.device, seen)
     where = f"{existing} lies on {mount.file_system} mounted at {mount.point}."
     return Medium(

@@ -30,7 +30,7 @@ def set_up(item: pytest.Item, run: Run) -> None:
     try:
         reason = run.session.missing(cell, path)
     except GpuioError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if reason is not None:
         required = run.settings.require & {"all", cell.datapath, reason.removeprefix("needs ").partition(":")[0]}
         if required:

@@ -309,6 +309,7 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
         )
     present = {medium.name for medium in run.media.values()}
     kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
     absent: set[tuple[str, str]] = set()
     for item in items:
         if "gpuio" not in getattr(item, "fixturenames", ()):
@@ -316,8 +317,8 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
             continue
         cell = item.stash.get(CELL, None)
         if cell is None:
-            continue
-        if _possible(cell, run):
+            dropped.append(item)
+        elif _possible(cell, run):
             kept.append(item)
         elif cell.medium not in present and (cell.case, cell.medium) not in absent:
             # The suite asks for a medium by name: that is a fact about this machine, so it is told, once.
@@ -325,4 +326,8 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
             names = ", ".join(f"{name} is {medium.name}" for name, medium in run.media.items())
             item.add_marker(pytest.mark.skip(reason=f"no --gpuio-target lies on {cell.medium} ({names})"))
             kept.append(item)
+        else:
+            dropped.append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
     items[:] = kept

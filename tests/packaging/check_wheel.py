@@ -38,8 +38,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the wheels go")
     folder: Path = parser.parse_args().folder.resolve()
+    marker = folder / ".made-by-check-wheel"
+    if folder.exists() and any(folder.iterdir()) and not marker.exists():
+        sys.exit(f"{folder} holds files that this script did not make: name an empty or a new folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    marker.touch()
 
     run(sys.executable, "-m", "build", "--wheel", "--outdir", folder / "raw", ROOT)
     (raw,) = (folder / "raw").glob("*.whl")

@@ -162,7 +162,10 @@ def test_read(gpuio, datapath):
     process.send_signal(number)
     output, _ = process.communicate(timeout=30)
     (pytester.path / "second-cell").unlink()
-    left = {path.name for path in pytester.path.iterdir()} - {".benchmarks"}  # pytest-benchmark's own, empty
+    left = {path.name for path in pytester.path.iterdir()} - {
+        ".benchmarks",
+        "__pycache__",
+    }  # pytest-benchmark's own, empty
     if number == signal.SIGINT:
         assert process.returncode == pytest.ExitCode.INTERRUPTED, output
         assert validate_file(pytester.path / "gpuio-results.json") == []

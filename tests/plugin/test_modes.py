@@ -5,7 +5,7 @@ import pytest
 
 def made_by_us(folder):
     """Names in the run's folder, less what pytest-benchmark makes when it configures and what pytester keeps."""
-    names = {path.name for path in folder.iterdir()} - {".benchmarks", "stdout", "stderr"}
+    names = {path.name for path in folder.iterdir()} - {".benchmarks", "__pycache__", "stdout", "stderr"}
     return {name for name in names if not name.startswith("runpytest-")}
 
 

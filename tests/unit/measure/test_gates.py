@@ -214,3 +214,12 @@ def test_gate_names_are_unique_and_impossible_ones_come_first():
 def test_a_failed_sync_belongs_to_no_offset():
     seen = observe(window(errors=1, first_error=-5, first_error_offset=2**64 - 1))
     assert detail(seen, "no_errors") == "fsync or fdatasync of /t/gpuio-read.dat failed: EIO (Input/output error)"
+
+
+def test_device_depth_is_not_judged_by_requests_that_are_half_flushes():
+    # O_DSYNC without FUA: each write is followed by a flush, which counts as a request of no bytes.
+    plan = dataclasses.replace(PLAN, dsync=True, read_percent=0)
+    halved = counters(
+        write_ios=1_200_000, write_bytes=600_000 * 4096, read_ios=0, read_bytes=0, time_in_queue_ms=6 * 9_000
+    )
+    assert state(observe(plan=plan, counters=halved), "depth_achieved") == "passed"

@@ -344,7 +344,20 @@ def test_partition_has_its_disks_logical_block_size(tree):
 # This machine ---------------------------------------------------------------------------------------------------------
 
 
+def test_without_a_mount_entry_the_device_number_tells(tree):
+    # What a chroot sees: its own root is not in its mount table.
+    tree.nvme(0, "259:0")
+    tree.mount("/elsewhere", "ext4", "8:1", "/dev/sda1")
+    medium = classify("/data", root=str(tree.root), device=(259, 0))
+    assert "has no file system for" in medium.evidence[0]
+    assert [device.name for device in medium.devices] == ["nvme0n1"]
+    assert medium.counted == ("259:0",)
+    assert classify("/data", root=str(tree.root), device=(0, 30)).name == "unknown"
+
+
 def test_this_machines_root():
+    if not any(line.split()[4] == "/" for line in Path("/proc/self/mountinfo").read_text().splitlines()):
+        pytest.skip("this root is not in its own mount table: a chroot")
     medium = classify("/")
     assert medium.name in MEDIA
     assert medium.mount_point == "/"
