@@ -110,9 +110,10 @@ class CellRun:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
+                warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
                 ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
-            sweep = None
+            sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
                 sweep = {"checked": swept.checked, "bad": swept.bad, "first_bad": swept.first_bad_offset}
@@ -124,7 +125,9 @@ class CellRun:
                 "ios_per_window": ios,
                 "warmup": warm_up.windows,
                 "warmup_reason": warm_up.reason,
+                "warmup_seconds": warm_up.seconds,
                 "sweep": sweep,
+                "sweep_seconds": time.monotonic() - swept_at,
                 "resident_before": resident_before,
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
