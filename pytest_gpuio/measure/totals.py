@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_gpuio.measure.drift import Drift, find
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.stopping import relative_ci
+from pytest_gpuio.results import histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,16 @@ class DeviceView:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyView:
+    """What the clock is held against: total latencies in nanoseconds, and how many stamps lie inside one."""
+
+    min_ns: int
+    mean_ns: float
+    median_ns: float
+    stamps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """Sums and ratios over the measured windows; None where something could not be observed.
 
@@ -28,7 +40,11 @@ class Totals:
         in_flight: time-weighted mean of requests in flight, from the counter at submit and reap.
         little_ratio: throughput x mean latency over ``in_flight``.
         device_ratio: block-layer bytes over completed bytes less what may straddle the ends.
+        relative_ci: half-width of the mean cost's 95 % confidence interval over the mean, autocorrelation considered.
         half_change: relative change of cost from the first to the second half of the windows.
+        drift: trend and steps of the cost over the windows.
+        scheduled, late: arrivals of an open loop, and those sent late; 0 in a closed one.
+        clock_ppm: worst disagreement of the stamps' clock with CLOCK_MONOTONIC over a window.
     """
 
     ios: int
@@ -54,6 +70,11 @@ class Totals:
     first_bad: int
     relative_ci: float | None
     half_change: float | None
+    drift: Drift
+    scheduled: int
+    late: int
+    clock_ppm: float
+    latency: LatencyView | None
 
 
 def _sum(windows: Sequence[Mapping[str, Any]], name: str) -> Any:
@@ -80,6 +101,17 @@ def _half_change(costs: Sequence[float]) -> float | None:
     middle = len(costs) // 2
     first, second = statistics.median(costs[:middle]), statistics.median(costs[middle:])
     return second / first - 1.0 if first > 0 else None
+
+
+def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
+    latency = outcome.get("latency")
+    if not latency or not latency["lat"]["count"]:
+        return None
+    lat = latency["lat"]
+    median = histogram.quantile(dict(lat["bins"]), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
+    # Before submit and reaped, each with the counter's own stamp beside it; after submit where that is observed.
+    stamps = 3 if latency["slat"]["count"] else 2
+    return LatencyView(lat["min_ns"], lat["sum_ns"] / lat["count"], median or 0, stamps)
 
 
 def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
@@ -133,4 +165,9 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         first_bad=bad_window["first_bad_offset"] if bad_window else sweep["first_bad"],
         relative_ci=relative_ci(costs),
         half_change=_half_change(costs),
+        drift=find(costs),
+        scheduled=_sum(windows, "scheduled"),
+        late=_sum(windows, "late"),
+        clock_ppm=max(w["clock_ppm"] for w in windows),
+        latency=_latency(outcome),
     )
