@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import stat
 import time
 from functools import cache
 from typing import Any, Final
@@ -30,7 +31,7 @@ def resident_bytes(fd: int, offset: int, length: int) -> int:
     Raises:
         TargetError: the file cannot be mapped.
     """
-    end = min(offset + length, os.fstat(fd).st_size)
+    end = min(offset + length, _size(fd))
     start = offset - offset % mmap.PAGESIZE
     total = 0
     while start < end:
@@ -147,6 +148,12 @@ def _resident(fd: int, start: int, size: int, *, first: int, last: int) -> int:
     if flags[-1]:
         total -= start + pages * mmap.PAGESIZE - last
     return total
+
+
+def _size(fd: int) -> int:
+    status = os.fstat(fd)
+    # A device node's own size is 0.
+    return os.lseek(fd, 0, os.SEEK_END) if stat.S_ISBLK(status.st_mode) else status.st_size
 
 
 @cache
