@@ -19,7 +19,9 @@ def check_replaceable(path: str | os.PathLike[str], kind: str, what: str) -> Non
     """Refuses to replace what is not a file of ours of this kind; an empty file counts as ours.
 
     Args:
-        path: the file. kind: value of its key ``kind``. what: it is called so in messages.
+        path: the file.
+        kind: value of its key ``kind``.
+        what: it is called so in messages.
 
     Raises:
         ConfigError: something else has this name.
@@ -42,7 +44,9 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], *, what: str
     """Writes JSON that starts with ``schema`` and ``kind``: whoever reads it sees the old file or the complete new one.
 
     Args:
-        path: the file. content: JSON-able; its key ``kind`` says which files may be replaced. what: see above.
+        path: the file.
+        content: JSON-able; its key ``kind`` says which files may be replaced.
+        what: it is called so in messages.
 
     Raises:
         ConfigError: something that is not such a file has this name; it is left alone.
