@@ -35,6 +35,11 @@ class Handlers:
 
         return probes.run(params["name"], params["target"])
 
+    def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
+        clock = self._state().clock
+        return {"source": clock.source, "cost_ns": clock.cost_ns, "resolution_ns": clock.resolution_ns}
+
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Make sure a target file of ours is there; emits ``progress`` with bytes done and total."""
         from pytest_gpuio.targets import direct_alignment, lay_out
@@ -78,6 +83,7 @@ def main() -> None:
     serve(
         {
             "probe": handlers.probe,
+            "clock": handlers.clock,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
