@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -24,8 +23,10 @@ from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.machine import describe
 from pytest_gpuio.report.crosscheck import cell_text, suite_text
 from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.results import owned_file, strict_json
 
 _INTERRUPTED: Final = 130
+_FILE: Final = "gpuio crosscheck file"
 _LOCK_TIMEOUT_S: Final = 60.0
 _QUICK_PAIRS: Final = 3
 _EXAMPLES: Final = """\
@@ -88,6 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         sys.stdout.write("".join(f"{claim.name:<24} {claim.title}\n" for claim in suite.claims()))
         return 0
+    kind = "gpuio-crosscheck-suite" if arguments.suite else "gpuio-crosscheck"
+    if arguments.json is not None and str(arguments.json) != "-":
+        owned_file.check_replaceable(arguments.json, kind, _FILE)
     if arguments.pairs is not None and arguments.pairs < 1:
         raise ConfigError(f"--pairs {arguments.pairs}: at least 1.")
     with HostLock(_LOCK_TIMEOUT_S):
@@ -128,7 +132,7 @@ def _suite(arguments: argparse.Namespace) -> int:
         folder=arguments.target.absolute(),
         fio=arguments.fio,
         pairs=arguments.pairs or (_QUICK_PAIRS if arguments.quick else LEAST_PAIRS),
-        seconds=0.5 if arguments.quick else _seconds(arguments),
+        seconds=1.0 if arguments.quick else _seconds(arguments),
         quick=arguments.quick,
         full=arguments.full,
         only=arguments.only or "*",
@@ -162,13 +166,9 @@ def _batch(text: str) -> tuple[int, int]:
 
 
 def _write(file: Path | None, result: dict[str, Any], text: str) -> None:
-    whole = json.dumps(result, indent=1, allow_nan=False) + "\n"
     if file is not None and str(file) == "-":
-        sys.stdout.write(whole)
+        sys.stdout.write(strict_json.dumps(result, indent=1) + "\n")
         return
     sys.stdout.write(text)
     if file is not None:
-        try:
-            file.write_text(whole, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"--json {file} cannot be written: {error.strerror}.") from None
+        owned_file.write(file, result, what=_FILE)

@@ -31,7 +31,7 @@ FAULTS: Final = (
     Fault(
         "sqpoll_clat",
         "fio 3.33 does not stamp the submission when a kernel thread polls for it: its clat is the time since the "
-        "start of the job (hundreds of milliseconds to minutes). Compared here is its total latency `lat`, which is right.",
+        "start of the job (hundreds of milliseconds to minutes). Its total latency `lat`, compared here, is right.",
         lambda plan, version: _polls_submission(plan) and version <= (3, 33),
     ),
     Fault(
