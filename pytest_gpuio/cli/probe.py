@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_gpuio import __version__
+from pytest_gpuio.core.errors import CapabilityMissing
+from pytest_gpuio.crosscheck.fio import find_fio
 from pytest_gpuio.measure.survey import survey
 from pytest_gpuio.report.probe import probe_text
 from pytest_gpuio.results import owned_file, strict_json
@@ -21,6 +23,14 @@ examples:
 
 exit status: 0 looked at, 2 wrong usage, or the target cannot be one
 """
+
+
+def _fio() -> dict[str, str | None]:
+    """The fio that ``gpuio crosscheck`` would use."""
+    try:
+        return {"version": str(find_fio()), "reason": None}
+    except CapabilityMissing as error:
+        return {"version": None, "reason": str(error)}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,12 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.json is not None and str(arguments.json) != "-":
         owned_file.check_replaceable(arguments.json, "gpuio-probe", "gpuio probe file")
-    found: dict[str, Any] = {
-        "schema": 1,
-        "kind": "gpuio-probe",
-        "gpuio_version": __version__,
-        **survey(arguments.target),
-    }
+    found: dict[str, Any] = {"schema": 1, "kind": "gpuio-probe", "gpuio_version": __version__}
+    found |= survey(arguments.target) | {"fio": _fio()}
     if arguments.json is not None and str(arguments.json) == "-":
         sys.stdout.write(strict_json.dumps(found, indent=1) + "\n")
         return 0

@@ -227,7 +227,7 @@ def remedies(machine: Mapping[str, Any], limits: Mapping[str, Any], clock: Mappi
         )
     if machine["hypervisor"]:
         found.append(
-            f"this is a virtual machine ({machine['hypervisor']}): caches of the host may answer, and the host may take "
+            f"this is a virtual machine ({machine['hypervisor']}): caches of the host may answer, and it may take "
             "CPUs away."
         )
     return found
