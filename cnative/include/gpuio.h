@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUIO_ABI 1
+#define GPUIO_ABI 2
 
 /* ---- words for people -------------------------------------------------------------------------------------- */
 
@@ -215,6 +215,7 @@ void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* every worker really has */
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
+int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */
 int gpuio_close(struct gpuio_run *run);
@@ -242,7 +243,7 @@ struct gpuio_io {
 	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
 	int64_t result;  /* bytes moved, or -errno */
 	void *priv;      /* the engine's own, zero at open */
-	uint64_t started, submitted; /* ticks; the job loop's */
+	uint64_t started, submitted, intended; /* ticks; the job loop's */
 };
 
 struct gpuio_job {
@@ -251,8 +252,9 @@ struct gpuio_job {
 	uint32_t worker;
 	uint32_t effective; /* GPUIO_KNOB_*; set by open */
 	struct gpuio_io *ios; /* depth requests, buffers set: an engine may register them in open */
-	struct gpuio_why why;
+	struct gpuio_why why; /* open: why it failed, or why a knob is off; submit and reap: why they return -errno */
 	void *priv;
+	int32_t ring_fd; /* -1; an engine with an io_uring may put its descriptor here */
 };
 
 struct gpuio_engine {
@@ -270,6 +272,14 @@ struct gpuio_engine {
 	int (*reap)(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max);
 	/* Required. Called in the worker's own thread, also after a failed open. */
 	void (*close)(struct gpuio_job *job);
+	/* Optional, NULL = the job loop's own way, given behind each. */
+	/* Stores up to max finished requests like reap, waiting for one of them at most until deadline_ns (CLOCK_MONOTONIC), and
+	 * returns how many, 0 = the deadline came first. Called with requests in flight only. (reap in turn with short sleeps) */
+	int (*wait)(struct gpuio_job *job, struct gpuio_io **done, unsigned max, uint64_t deadline_ns);
+	/* Makes what was written durable, nothing being in flight; whole: metadata too. 0 or -errno. (fsync, fdatasync of fd) */
+	int (*sync)(struct gpuio_job *job, int whole);
+	/* Reads once, outside windows and from another thread than the worker's, for gpuio_sweep. Bytes or -errno. (pread of fd) */
+	int64_t (*read_back)(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset);
 };
 
 unsigned gpuio_engine_count(void);                              /* built in, then loaded */
