@@ -6,8 +6,8 @@ import fcntl
 import os
 import time
 from array import array
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.targets import drop, open_target, resident_bytes, warm
+from pytest_gpuio.targets import drop, held, open_target, resident_bytes, warm
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -67,6 +67,21 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
 
 class CellRun:
     """One cell from open file to outcome."""
+@contextmanager
+def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
+    """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
+
+    Yields:
+        the descriptor, and whether it is an NVMe generic device.
+    """
+    with held(path) as device:
+        fd = open_target(path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync)
+        try:
+            yield fd, device is not None and device.generic
+        finally:
+            os.close(fd)
+
+
 
     def __init__(self, plan: Plan, clock: Clock, pool: Pool, stop: memoryview, emit: Emit) -> None:
         self._plan = plan
@@ -78,6 +93,8 @@ class CellRun:
         self._progress_at = time.monotonic()
 
     def outcome(self) -> dict[str, Any]:
+        #: The target has a page cache; commands to an NVMe generic device go past it.
+        self._paged = False
         """Measure.
 
         Returns:
@@ -92,11 +109,9 @@ class CellRun:
         with ExitStack() as stack:
             direct = None
             if plan.path is not None:
-                self._fd = open_target(
-                    plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
-                )
-                stack.callback(os.close, self._fd)
-                direct = bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+                self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                self._paged = not generic
+                direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
@@ -145,13 +160,13 @@ class CellRun:
 
     def _resident(self) -> int | None:
         """Bytes of the region in the page cache."""
-        if self._fd < 0:
+        if not self._paged:
             return None
         return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
 
     def _prepare_cache(self) -> None:
         plan = self._plan
-        if self._fd < 0:
+        if not self._paged:
             return
         if plan.cache == "hot":
             warm(self._fd, plan.region_offset, plan.region_bytes)
@@ -320,10 +335,7 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
     with ExitStack() as stack:
         fd = -1
         if plan.path is not None:
-            fd = open_target(
-                plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
-            )
-            stack.callback(os.close, fd)
+            fd, _generic = stack.enter_context(opened_target(plan, plan.path))
         run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
         window = run.window(min(plan.in_flight, plan.blocks))
         swept = run.sweep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pytest_gpuio.isolation.serve import serve, stop_word
@@ -14,7 +15,8 @@ class _Measuring:
     def __init__(self) -> None:
         from pytest_gpuio.engine import Clock, Pool
 
-        self.clock = Clock.calibrate()
+        # A clock source that is distrusted can be overruled from outside.
+        self.clock = Clock.calibrate(os.environ.get("GPUIO_CLOCK") or None)
         self.pool = Pool()
 
 
@@ -41,15 +43,29 @@ class Handlers:
         return {"source": clock.source, "cost_ns": clock.cost_ns, "resolution_ns": clock.resolution_ns}
 
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
-        """Make sure a target file of ours is there; emits ``progress`` with bytes done and total."""
-        from pytest_gpuio.targets import direct_alignment, lay_out
+        """Make sure a target of ours is there; emits ``overwrite`` once for a device, and ``progress`` with bytes."""
+        from pytest_gpuio.targets import direct_alignment, lay_out, lay_out_device, raw_device
 
         word = stop_word()
+
+        def stop() -> bool:
+            return bool(word[0] != 0)
 
         def progress(done: int, total: int) -> None:
             emit("progress", stage="layout", done=done, total=total)
 
-        target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=lambda: word[0] != 0)
+        device = raw_device(params["path"])
+        if device is None:
+            target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
+        else:
+            target = lay_out_device(
+                device,
+                params["data_bytes"],
+                allowed=params["allow_destroy"],
+                announce=lambda text: emit("progress", stage="overwrite", text=text),
+                progress=progress,
+                stop=stop,
+            )
         alignment = direct_alignment(target.path)
         return {
             "path": str(target.path),

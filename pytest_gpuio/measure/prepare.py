@@ -89,6 +89,7 @@ class Effort:
         timeout_s: seconds after which a window is stuck, None = from its bytes.
         arrival_wait: how an open loop waits. knobs: engine settings the user switched.
         sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
+        allow_destroy: raw devices that may be overwritten, as the user named them.
     """
 
     profile: str
@@ -103,6 +104,7 @@ class Effort:
     knobs: Mapping[str, bool] = field(default_factory=dict)
     sq_idle_ms: int = 50
     daemons: tuple[int, ...] = ()
+    allow_destroy: tuple[str, ...] = ()
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
@@ -150,6 +152,11 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if path.synchronous and cell.qd > 1:
         raise ConfigError(
             f"{path.name} has one request in flight per job: use --gpuio-jobs={cell.qd} instead of qd {cell.qd}."
+        )
+    if "nvme_passthrough" in path.needs and cell.durability != "none":
+        raise CapabilityMissing(
+            f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
+            f"another data path on the namespace's block device, or another workload."
         )
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")

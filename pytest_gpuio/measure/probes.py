@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.media import classify
-from pytest_gpuio.targets import refuses_direct
+from pytest_gpuio.targets import raw_device, refuses_direct
 
 
 def run(name: str, target: str | None) -> str | None:
@@ -18,7 +16,7 @@ def run(name: str, target: str | None) -> str | None:
 
     Args:
         name: of the capability.
-        target: directory or file, for capabilities of a target.
+        target: directory, file or device, for capabilities of a target.
     """
     try:
         if name in _OF_TARGET:
@@ -50,18 +48,25 @@ def _io_poll(target: str) -> str | None:
 
 
 def _nvme_passthrough(target: str) -> str | None:
-    path = Path(target)
-    try:
-        status = path.stat()
-    except OSError:
-        status = None
-    if status is not None and stat.S_ISCHR(status.st_mode) and path.name.startswith("ng"):
+    device = raw_device(target)
+    if device is not None and device.generic:
         return None
     return f"{target} is not an NVMe generic device: passthrough commands need /dev/ngXnY as target, not a file system"
 
 
+def _file_io(target: str) -> str | None:
+    device = raw_device(target)
+    if device is None or not device.generic:
+        return None
+    return (
+        f"{target} takes NVMe commands only: use --gpuio-datapath=io_uring_cmd, or the namespace's block device "
+        f"({device.block_path}) as --gpuio-target"
+    )
+
+
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "o_direct": refuses_direct,
+    "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,
 }

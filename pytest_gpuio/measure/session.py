@@ -103,7 +103,10 @@ class Session:
     @staticmethod
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
-        return (*path.needs, "o_direct") if path.moves_data and cell.cache == "direct" else path.needs
+        needs = path.needs
+        if path.moves_data and "nvme_passthrough" not in needs:
+            needs += ("file_io",)
+        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
 
     def _prepare(self, subject: Subject, effort: Effort, progress: Progress) -> PreparedTarget:
         file = file_for(self._targets[subject.cell.target], subject.workload)
@@ -115,7 +118,7 @@ class Session:
             laid = self._ask(
                 "layout",
                 "lay_out",
-                {"path": str(file), "data_bytes": effort.region_bytes},
+                {"path": str(file), "data_bytes": effort.region_bytes, "allow_destroy": effort.allow_destroy},
                 deadline_s=effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
                 silence_s=_LAYOUT_SILENCE_S,
                 progress=progress,
@@ -185,7 +188,7 @@ class Session:
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
         return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
 
-    def smoke(self, subject: Subject) -> int:
+    def smoke(self, subject: Subject, progress: Progress = lambda _values: None) -> int:
         """Run a few requests, untimed and unrecorded; returns how many.
 
         Raises:
@@ -193,7 +196,7 @@ class Session:
         """
         effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
         subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
-        prepared = self._prepare(subject, effort, lambda _values: None)
+        prepared = self._prepare(subject, effort, progress)
         plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
         answer = self._ask(
             subject.path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None

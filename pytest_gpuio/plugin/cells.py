@@ -12,6 +12,8 @@ from pytest_gpuio.plugin.live import LiveLine
 from pytest_gpuio.plugin.selection import CELL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_gpuio.core.cell import Cell
     from pytest_gpuio.plugin.state import Run
     from pytest_gpuio.results.record import CellRecord
@@ -106,10 +108,15 @@ class CellHandle:
         self._run.take_lock()
         try:
             subject = Subject(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
-            ios = self._run.session.smoke(subject)
+            ios = self._run.session.smoke(subject, self._note_overwriting)
         finally:
             self._run.drop_lock()
         recording.smoke(self._benchmark, ios)
+
+    def _note_overwriting(self, values: Mapping[str, Any]) -> None:
+        """What was on a device that a target took over stands in the summary, whoever watched."""
+        if values["stage"] == "overwrite":
+            self._run.note(values["text"])
 
     def _measure(self) -> CellRecord:
         from pytest_gpuio import datapaths, phases
@@ -124,11 +131,16 @@ class CellHandle:
         except Busy as error:
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
         with LiveLine(self._item.config) as live:
+
+            def show(values: Mapping[str, Any]) -> None:
+                self._note_overwriting(values)
+                live.show(values)
+
             try:
                 subject = Subject(
                     cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(self._arrivals)
                 )
-                record = run.session.measure(subject, live.show)
+                record = run.session.measure(subject, show)
             except VoidCell as error:
                 run.voids.append(
                     {

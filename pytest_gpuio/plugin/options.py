@@ -41,8 +41,17 @@ OPTIONS: Final = (
     Option(
         "target",
         "[NAME=]PATH",
-        "where to measure: a directory (files of our own are laid out in it) or such a file; repeat it for several "
-        "media. Default: ./.gpuio/",
+        "where to measure: a directory (files of our own are laid out in it), such a file, or a raw device; repeat it "
+        "for several media. Default: ./.gpuio/",
+        repeat=True,
+    ),
+    Option(
+        "allow-destroy",
+        "DEVICES",
+        "raw devices among the targets that may be overwritten, each named exactly, comma list or repeated: "
+        "/dev/nvme1n1,/dev/ng2n1",
+        # A permission for this run, never one that lasts.
+        ini=False,
         repeat=True,
     ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
@@ -139,6 +148,6 @@ def value(config: pytest.Config, name: str) -> Any:
     """The command line's value, else the ini twin's, else None."""
     option = next(option for option in OPTIONS if option.name == name)
     given = config.getoption(option.dest, None)
-    if given is None or given == []:
+    if (given is None or given == []) and option.ini:
         given = config.getini(option.dest)
     return given if given not in ("", []) else None

@@ -29,7 +29,7 @@ class Settings:
     Attributes:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
-        batch: (submit, reap) pairs.
+        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -51,6 +51,7 @@ class Settings:
     knobs: Mapping[str, bool]
     sq_idle_ms: int
     daemons: tuple[int, ...]
+    allow_destroy: tuple[str, ...]
     verify: Literal["none", "sweep", "full"]
     strict: bool
     timeout: float | None
@@ -110,6 +111,14 @@ def _knobs(text: str) -> tuple[dict[str, bool], int]:
         else:
             raise ConfigError(f"{part!r} is none of {', '.join(f'{knob}=on|off' for knob in KNOBS)}, sq_idle_ms=N.")
     return knobs, sq_idle_ms
+
+
+def _devices(texts: list[str]) -> tuple[str, ...]:
+    devices = tuple(dict.fromkeys(name for text in texts for name in _names(text)))
+    for name in devices:
+        if not re.fullmatch(r"/[^\0]+", name):
+            raise ConfigError(f"{name!r} is no device: name each exactly, like /dev/nvme1n1.")
+    return devices
 
 
 def _seed(text: str) -> int:
@@ -185,6 +194,7 @@ def read(config: pytest.Config) -> Settings:
         knobs=knobs,
         sq_idle_ms=sq_idle_ms,
         daemons=parsed("daemon", _counts, ()),
+        allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
         strict=bool(value(config, "strict")),
         timeout=parsed("timeout", parse_duration, None),

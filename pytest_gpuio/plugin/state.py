@@ -100,6 +100,7 @@ class Run:
             knobs=asked.knobs,
             sq_idle_ms=asked.sq_idle_ms,
             daemons=asked.daemons,
+            allow_destroy=asked.allow_destroy,
         )
 
     @property

@@ -114,8 +114,9 @@ def check_unused(device: RawDevice, root: str = "/") -> None:
     _check_kind(device, folder)
     partitions = sorted(entry for entry in folder.iterdir() if (entry / "partition").exists())
     # What is mounted or held on a partition is the more urgent thing to say.
-    for part in (folder, *partitions):
-        _check_uses(device, part, base)
+    _check_uses(f"{device}", folder, base)
+    for part in partitions:
+        _check_uses(f"{device}: its partition {part.name}", part, base)
     if partitions:
         raise TargetError(
             f"{device} holds partitions ({', '.join(part.name for part in partitions)}): name one of them as target, "
@@ -202,17 +203,16 @@ def _check_kind(device: RawDevice, folder: Path) -> None:
         raise TargetError(f"{device} is a host-managed zoned device, which takes no random writes: {_ANOTHER[3:]}.")
 
 
-def _check_uses(device: RawDevice, part: Path, base: Path) -> None:
-    """Refuses when the device or the partition of the folder ``part`` is in use."""
-    what = f"{device}" if part.name == device.block else f"{device}: its partition {part.name}"
-    number = read_text(part / "dev") or ""
+def _check_uses(what: str, folder: Path, base: Path) -> None:
+    """Refuses when the device or partition of that sysfs folder is in use."""
+    number = read_text(folder / "dev") or ""
     for line in (read_text(base / "proc/self/mountinfo") or "").splitlines():
         words, _, rest = line.partition(" - ")
         fields, source = words.split(" "), rest.split(" ")[1:2]
         # btrfs and overlays carry an anonymous number: there the source's name tells.
         if len(fields) > 4 and (fields[2] == number or _names(source, number)):
             raise TargetError(f"{what} is mounted at {fields[4]}: unmount it, {_ANOTHER}.")
-    holders = sorted(entry.name for entry in _entries(part / "holders"))
+    holders = sorted(entry.name for entry in _entries(folder / "holders"))
     if holders:
         raise TargetError(
             f"{what} is held by {', '.join(holders)} (device mapper, LVM, RAID or bcache): take that apart, {_ANOTHER}."
