@@ -147,12 +147,18 @@ def foreign(pairs: Pairs) -> Spread | None:
     return Spread.of(others / cpus for others in seen if others is not None)
 
 
-def disturbed(pairs: Pairs) -> str | None:
-    """One sentence when others used more CPU than a comparison allows, else None."""
+def disturbed(pairs: Pairs, *, served_by: str | None = None) -> str | None:
+    """One sentence when others used more CPU than a comparison allows, else None.
+
+    Args:
+        pairs: the runs.
+        served_by: kernel workers that the target itself needs, and that are others, too.
+    """
     spread = foreign(pairs)
     if spread is None or spread.median < MOST_FOREIGN:
         return None
-    return f"others used {spread.median:.0%} of the CPUs (limit {MOST_FOREIGN:.0%})"
+    mixed = f", {served_by} among them" if served_by else ""
+    return f"others used {spread.median:.0%} of the CPUs{mixed} (limit {MOST_FOREIGN:.0%})"
 
 
 def _spread(spread: Spread | None) -> dict[str, float] | None:

@@ -110,10 +110,12 @@ def _run(race: _Race, lab: Lab) -> Sequence[Row]:
             huge_buffers=race.huge_buffers,
         )
     lab.interrupted = found.pairs.interrupted
-    return [_row(claim, figure, found) for claim, figure in race.claims]
+    served_by = "the loop device's workers" if race.place == "loop" else None
+    noisy = disturbed(found.pairs, served_by=served_by)
+    return [_row(claim, figure, found, noisy) for claim, figure in race.claims]
 
 
-def _row(claim: Claim, figure: str, found: Comparison) -> Row:
+def _row(claim: Claim, figure: str, found: Comparison, noisy: str | None) -> Row:
     if figure == "request_bytes":
         device = None if found.last is None else found.last.totals.device
         if device is None:
@@ -123,7 +125,6 @@ def _row(claim: Claim, figure: str, found: Comparison) -> Row:
         return claim.of_figures(Spread.of([share]), reason)
     ours, theirs = found.pairs.side("ours", figure), found.pairs.side("theirs", figure)
     notes = [] if ours is None or theirs is None else [f"ours {_shown(figure, ours)}, fio {_shown(figure, theirs)}"]
-    noisy = disturbed(found.pairs)
     notes += [noisy] if noisy else []
     floor = noise_floor(found.pairs.self_ratios(figure))
     return claim.of_ratio(found.pairs.spread(figure), floor, notes, found.to_json())
