@@ -60,6 +60,7 @@ class DataPath:
         knobs: engine knobs asked for by default.
         caches: page-cache modes that mean something for it; a mode that is not among them becomes the first.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
+        polls: workers poll for completions and never sleep: each reserves its core.
         prove: from evidence to the path really taken.
     """
 
@@ -74,6 +75,7 @@ class DataPath:
     knobs: frozenset[str] = frozenset()
     caches: tuple[Cache, ...] = CACHES
     submission_poller: bool = False
+    polls: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

@@ -12,5 +12,6 @@ IO_URING_FULL = DataPath(
     knobs=frozenset({"fixed_buffers", "registered_files"}),
     caches=("direct",),
     submission_poller=True,
+    polls=True,
     prove=kernel_path("io_uring_full", "io_uring_full", helper="iou-sqp", polled=True),
 )

@@ -11,5 +11,6 @@ IO_URING_IOPOLL = DataPath(
     synchronous=False,
     knobs=frozenset({"fixed_buffers", "registered_files", "single_issuer", "merged_wait"}),
     caches=("direct",),
+    polls=True,
     prove=kernel_path("io_uring_iopoll", "io_uring_iopoll", polled=True),
 )

@@ -11,5 +11,6 @@ IO_URING_SQPOLL = DataPath(
     synchronous=False,
     knobs=frozenset({"fixed_buffers", "registered_files"}),
     submission_poller=True,
+    polls=True,
     prove=kernel_path("io_uring_sqpoll", "io_uring_sqpoll", helper="iou-sqp"),
 )

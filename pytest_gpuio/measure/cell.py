@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
 from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
-from pytest_gpuio.measure import cpu, interrupts
+from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.host import LEAST_CONTROL_S
+from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -65,8 +67,6 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
     )
 
 
-class CellRun:
-    """One cell from open file to outcome."""
 @contextmanager
 def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
@@ -82,6 +82,8 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
             os.close(fd)
 
 
+class CellRun:
+    """One cell from open file to outcome."""
 
     def __init__(self, plan: Plan, clock: Clock, pool: Pool, stop: memoryview, emit: Emit) -> None:
         self._plan = plan
@@ -89,12 +91,13 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
         self._pool = pool
         self._stop = stop
         self._emit = emit
+        self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
         self._fd = -1
+        #: The target has a page cache; commands to an NVMe generic device go past it.
+        self._paged = False
         self._progress_at = time.monotonic()
 
     def outcome(self) -> dict[str, Any]:
-        #: The target has a page cache; commands to an NVMe generic device go past it.
-        self._paged = False
         """Measure.
 
         Returns:
@@ -107,6 +110,7 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
         plan = self._plan
         started = time.monotonic()
         with ExitStack() as stack:
+            stack.callback(self._meter.close)
             direct = None
             if plan.path is not None:
                 self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
@@ -199,7 +203,10 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     def _window(self, run: Run, ios: int) -> Window:
         if self._plan.cache == "cold":
             self._prepare_cache()
-        return run.window(ios)
+        self._meter.begin_window()
+        window = run.window(ios)
+        self._meter.end_window(window)
+        return window
 
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
@@ -235,9 +242,9 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
         costs: list[float] = []
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
-        submitters = [0.0] * plan.jobs
+        around = self._surroundings()
+        self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
-        tasks_before = cpu.tasks()
         counters_before = read_counters(plan.counted)
         stop_reason: StopReason | None = None
         while stop_reason is None:
@@ -251,29 +258,34 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            for worker, result in enumerate(window.workers):
-                submitters[worker] += result.cpu_ns / 1e9
             if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
                 stop_reason = "max_windows"
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
-        interrupts_after = interrupts.read(plan.interrupt_names)
         counters_after = read_counters(plan.counted)
-        tasks_after = cpu.tasks()
-        total_cpu = sum(window.cpu_ns for window in windows) / 1e9
-        shares = cpu.split(total_cpu, submitters, tasks_before, tasks_after)
+        interrupts_after = interrupts.read(plan.interrupt_names)
+        serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
+        metered = self._meter.finish(serving)
         delta = None if counters_before is None or counters_after is None else counters_after - counters_before
         return {
             "stop_reason": stop_reason,
             "windows": [window_values(window) for window in windows],
             "latency": {name: histogram_values(histogram) for name, histogram in histograms.items()},
-            "threads": [{"name": share.name, "role": share.role, "seconds": share.seconds} for share in shares],
+            "threads": metered.pop("threads"),
+            "cpu": metered,
             "counters": None if delta is None else asdict(delta),
-            "irq_cpus": interrupts.serving_cpus(interrupts_before, interrupts_after),
+            "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "surroundings": surroundings.between(around, self._surroundings())
+            | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
+
+    def _surroundings(self) -> surroundings.Snapshot:
+        # Unpinned workers may run anywhere.
+        used = () if -1 in self._plan.cpus else (*self._plan.cpus, *self._plan.sq_cpus)
+        return surroundings.take(used, self._plan.devices)
 
     def _say(self, stage: str, seconds: float, windows: int) -> None:
         now = time.monotonic()

@@ -58,7 +58,8 @@ def seconds_outside_tasks(
     """Hard and soft interrupt time that no task's clock holds.
 
     Args:
-        before: the host at the stretch's begin. after: at its end.
+        before: the host at the stretch's begin.
+        after: the same at its end.
         accounted: the kernel keeps interrupts out of task time (IRQ_TIME_ACCOUNTING); None = unknown.
         serving: CPUs that served the target's interrupts; None or empty = unknown, and all CPUs are taken.
 
