@@ -42,6 +42,7 @@ class Plan:
         sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
         daemons: process ids outside whose CPU is added.
+        devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
 
     engine: str
@@ -78,6 +79,8 @@ class Plan:
     arrivals: str = "closed"
     arrival_wait: Literal["sleep", "spin"] = "sleep"
     daemons: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    limited: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:

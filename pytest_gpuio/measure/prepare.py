@@ -235,6 +235,8 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
         daemons=effort.daemons,
+        devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
+        limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
     )
 
 

@@ -13,6 +13,7 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
+from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, evidence, record
 from pytest_gpuio.measure.prepare import (
@@ -66,6 +67,7 @@ class Session:
         self._children = Children(CHILD_MODULE)
         self._prepared: dict[Path, PreparedTarget] = {}
         self._capabilities = Resolver(self._probe)
+        self._virtual = hypervisor(Path("/")) is not None
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +182,17 @@ class Session:
             raise KeyboardInterrupt
         totals = sum_up(plan, outcome)
         proof = path.prove(evidence(plan, outcome, totals.device_ratio, totals.resident_growth))
-        seen = gates.Observed(plan, path, medium.name, outcome, totals, proof)
+        seen = gates.Observed(
+            plan,
+            path,
+            medium.name,
+            outcome,
+            totals,
+            proof,
+            devices=medium.devices if path.moves_data else (),
+            nodes=numa_nodes(plan.cpus),
+            virtual_machine=self._virtual,
+        )
         results = gates.check(seen)
         for result in results:
             if result.kind == "impossible" and result.state == "failed":

@@ -62,7 +62,8 @@ def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     Returns:
         ``steal_share`` of the CPUs' time (0 to 1; None when no tick passed), ``steal_ticks``, ``cpu_throttles``,
         ``quota_stops`` (None = unknown), ``longest_wait`` (``{"thread", "seconds"}`` of the thread that waited longest
-        for a CPU, None = unknown), ``temperatures`` (``{device: [before, after]}``, degrees C), ``hot`` (devices).
+        for a CPU, None = unknown), ``temperatures`` (``{"device", "before", "after"}`` each, degrees Celsius),
+        ``hot`` (devices).
     """
     ticks, stolen = after.ticks - before.ticks, after.stolen - before.stolen
     waited = [
@@ -76,9 +77,10 @@ def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
         "cpu_throttles": _growth(before.cpu_throttles, after.cpu_throttles),
         "quota_stops": _growth(before.quota_stops, after.quota_stops),
         "longest_wait": None if waiter is None else {"thread": waiter, "seconds": longest},
-        "temperatures": {
-            name: [before.temperatures.get(name), degrees] for name, degrees in after.temperatures.items()
-        },
+        "temperatures": [
+            {"device": name, "before": before.temperatures.get(name), "after": degrees}
+            for name, degrees in after.temperatures.items()
+        ],
         "hot": sorted({*before.hot, *after.hot}),
     }
 

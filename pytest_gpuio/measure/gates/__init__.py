@@ -20,6 +20,7 @@ GATES: Final = (
     Gate("open_loop_lag", "impossible", physics.open_loop_lag),
     Gate("clock_sane", "impossible", physics.clock_sane),
     Gate("not_faster_than_link", "impossible", physics.not_faster_than_link),
+    Gate("cpu_account", "impossible", physics.cpu_account),
     Gate("stable", "unsettled", unsettled.stable),
     Gate("cores_available", "unsettled", unsettled.cores_available),
     Gate("no_throttle", "unsettled", unsettled.no_throttle),

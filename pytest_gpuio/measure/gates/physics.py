@@ -13,6 +13,9 @@ LATE_SHARE: Final = 0.01
 CLOCK_SHARE: Final = 0.1
 #: Largest disagreement of the stamps' clock with CLOCK_MONOTONIC, parts per million.
 CLOCK_PPM: Final = 50.0
+#: CPU that was counted twice: share of what the host spent, and seconds that its steps of 10 ms may hide.
+CPU_TWICE: Final = 0.02
+CPU_STEPS_S: Final = 0.04
 
 
 def littles_law(seen: Observed) -> Finding:
@@ -90,4 +93,28 @@ def not_faster_than_link(seen: Observed) -> Finding:
         fastest <= limit,
         f"{fastest / 1e9:.3f} GB/s in one direction; the link carries {limit / 1e9:.3f} GB/s"
         + ("" if fastest <= limit else ": some of it came from a cache"),
+    )
+
+
+def cpu_account(seen: Observed) -> Finding:
+    """Nobody spends more CPU than the host did."""
+    metered = seen.outcome.get("cpu")
+    if not metered:
+        return Finding("unknown", "no CPU account")
+    control = metered["control"]
+    truth, left = control["truth_s"], control["unattributed_s"]
+    if not control["trusted"] or truth is None or left is None:
+        return Finding("unknown", control["reason"] or "the host does not tell what it spent")
+    # Where the kernel does not keep stolen time out of task time, tasks seem to have run while it was stolen.
+    allowed = max(CPU_TWICE * truth, CPU_STEPS_S) + (metered["steal_s"] or 0.0)
+    detail = (
+        f"the host spent {truth:.2f} CPU seconds: {control['parts_s']:.2f} for the cell, {control['elsewhere_s']:.2f} "
+        f"elsewhere, {left:+.2f} ({left / truth:+.1%}) unattributed (limit -{allowed:.2f})"
+    )
+    if left >= -allowed:
+        return Finding("passed", detail)
+    return Finding(
+        "failed",
+        f"{detail}: something is counted twice; if --gpuio-daemon names processes, one of them is measured anyway, "
+        "else report it",
     )

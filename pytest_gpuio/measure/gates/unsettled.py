@@ -63,11 +63,11 @@ def no_throttle(seen: Observed) -> Finding:
     """Heat slows CPUs and drives down."""
     around = seen.surroundings
     throttles, hot = around.get("cpu_throttles"), around.get("hot") or []
-    degrees = around.get("temperatures") or {}
+    degrees = around.get("temperatures") or []
     if throttles is None and not degrees:
         return Finding("unknown", "neither CPU throttle counts nor drive temperatures can be read here")
     told = [f"CPUs were throttled {throttles:,} times"] if throttles is not None else []
-    told += [f"{name} at {after:.0f} degrees C" for name, (_, after) in sorted(degrees.items())]
+    told += [f"{drive['device']} at {drive['after']:.0f} degrees C" for drive in degrees]
     if hot:
         told.append(
             f"{', '.join(hot)} at or above the drive's own warning limit: cool it, or let it rest between cells"

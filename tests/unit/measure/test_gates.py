@@ -21,6 +21,15 @@ PLAN = Plan(
 )  # fmt: skip
 
 
+#: A CPU account that adds up.
+ACCOUNT = {
+    "steal_s": 0.0,
+    "control": {
+        "trusted": True, "reason": None, "truth_s": 4.0, "parts_s": 3.0, "elsewhere_s": 0.9, "unattributed_s": 0.1,
+    },
+}  # fmt: skip
+
+
 def window(**changes: Any) -> dict[str, Any]:
     """100,000 reads of 4 KiB at depth 32 in one second: 320 us each."""
     values = {
@@ -40,7 +49,7 @@ def window(**changes: Any) -> dict[str, Any]:
 LINKED = BlockDevice("nvme0n1", "259:0", numa_node=0, link_bytes_per_s=3_938_461_538)
 QUIET = {
     "steal_share": 0.0, "steal_ticks": 0, "cpu_throttles": 0, "quota_stops": 0, "hot": [], "io_limits": [],
-    "longest_wait": {"thread": "worker", "seconds": 0.001}, "temperatures": {"nvme0n1": [40.0, 41.0]},
+    "longest_wait": {"thread": "worker", "seconds": 0.001}, "temperatures": [{"device": "nvme0n1", "before": 40.0, "after": 41.0}],
 }  # fmt: skip
 TSC = {"source": "tsc", "cost_ns": 10.0, "resolution_ns": 10}
 
@@ -68,6 +77,7 @@ def observe(
         "resident_after": 0,
         "sweep": {"checked": 32, "bad": 0, "first_bad": 0},
         "surroundings": QUIET,
+        "cpu": ACCOUNT,
         "clock": TSC,
         "latency": latency(),
     } | changes
@@ -343,7 +353,7 @@ def test_a_step_of_the_level_is_named_with_its_window():
         ("no_throttle", {"cpu_throttles": 1}, "failed"),
         ("no_throttle", {"hot": ["nvme0n1"]}, "failed"),
         ("no_throttle", {"cpu_throttles": None}, "passed"),
-        ("no_throttle", {"cpu_throttles": None, "temperatures": {}}, "unknown"),
+        ("no_throttle", {"cpu_throttles": None, "temperatures": []}, "unknown"),
         ("no_steal", {"steal_share": 0.011, "steal_ticks": 7}, "failed"),
         ("no_steal", {"steal_share": 0.011, "steal_ticks": 1}, "passed"),
         ("no_steal", {"steal_share": 0.009, "steal_ticks": 7}, "passed"),

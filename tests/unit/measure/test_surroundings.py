@@ -36,7 +36,7 @@ def test_an_empty_tree_tells_nothing(tree):
     found = surroundings.between(take(tree), take(tree))
     assert found == {
         "steal_share": None, "steal_ticks": 0, "cpu_throttles": None, "quota_stops": None, "longest_wait": None,
-        "temperatures": {}, "hot": [],
+        "temperatures": [], "hot": [],
     }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_drive_temperatures(tree, sensor):
     before = take(tree, devices=("nvme0n1",))
     tree.write(f"{folder}/temp1_input", 81850)
     found = surroundings.between(before, take(tree, devices=("nvme0n1",)))
-    assert found["temperatures"] == {"nvme0n1": [41.85, 81.85]}
+    assert found["temperatures"] == [{"device": "nvme0n1", "before": 41.85, "after": 81.85}]
     assert found["hot"] == ["nvme0n1"]
 
 

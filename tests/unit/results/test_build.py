@@ -207,8 +207,49 @@ def test_no_cpu_seen_gives_null():
         ios=1,
         bytes_moved=512,
         qd=1,
+        polling_s=[],
+        metered=METERED,
     )
     assert cpu["gb_per_s_per_core"] is None
+    assert cpu["gb_per_s_per_core_reserved"] is None
+
+
+def cost(**changes):
+    values = {
+        "seconds": 3.0,
+        "user_s": 1.0,
+        "system_s": 2.0,
+        "threads": [],
+        "voluntary_switches": 0,
+        "involuntary_switches": 0,
+        "minor_faults": 0,
+        "major_faults": 0,
+        "wall_s": 4.0,
+        "ios": 1_000,
+        "bytes_moved": 12 * 10**9,
+        "qd": 1,
+        "polling_s": [],
+        "metered": METERED,
+    }
+    return build.cpu_cost(**{**values, **changes})
+
+
+def test_daemons_and_interrupts_outside_of_tasks_are_part_of_the_cost():
+    daemon = {"pid": 7, "name": "fuse", "seconds": 1.5}
+    cpu = cost(metered={**METERED, "irq_s": 0.25, "softirq_s": 1.25, "daemons": [daemon]})
+    assert cpu["seconds"] == 3.0
+    assert cpu["cores_used"] == cpu["cores_reserved"] == 1.5
+    assert cpu["gb_per_s_per_core"] == 2.0
+    assert cpu["ns_per_io"] == 6e6
+
+
+def test_a_thread_that_polls_takes_its_whole_core():
+    cpu = cost(polling_s=[3.0, 0.0, 4.1])
+    assert cpu["cores_used"] == 0.75
+    # 1 s and 4 s of 4 s were left unused on two of the cores; a core is never taken more than once.
+    assert cpu["cores_reserved"] == 2.0
+    assert cpu["gb_per_s_per_core"] == 4.0
+    assert cpu["gb_per_s_per_core_reserved"] == 1.5
 
 
 def test_disagreeing_inputs_are_refused():
