@@ -158,6 +158,11 @@ def _cpu_problems(cpu: Mapping[str, Any], seconds: float) -> Iterator[str]:
     yield from _differs("cpu.cores_used x seconds", cpu["cores_used"] * seconds, "cpu seconds of all parts", cost)
     if cpu["cores_reserved"] < cpu["cores_used"]:
         yield f"cpu.cores_reserved is {cpu['cores_reserved']}, less than cpu.cores_used {cpu['cores_used']}"
+    for name, reason in (("cycles_per_io", "perf_reason"), ("sq_useful_share", "sq_reason")):
+        if cpu[name] is None and cpu[reason] is None:
+            yield f"cpu.{name} is null without {reason}"
+        elif cpu[name] is not None and cpu[reason] is not None:
+            yield f"cpu.{name} is {cpu[name]}, yet {reason} says why it is null"
     control = cpu["control"]
     if not math.isclose(math.fsum(control["elsewhere"].values()), control["elsewhere_s"], rel_tol=_TOLERANCE):
         yield f"cpu.control.elsewhere does not add up to elsewhere_s {control['elsewhere_s']}"
