@@ -17,6 +17,7 @@ _CHUNK: Final = 1 << 30  # bytes mapped at a time: a vector of 256 KiB
 _READ: Final = 1 << 20
 _DROP_TRIES: Final = 5
 _DROP_PAUSE_S: Final = 0.02
+_MADV_DONTNEED: Final = 4
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 # Bit 0 of a mincore byte is the answer, the others are reserved.
 _ODD: Final = bytes(value & 1 for value in range(256))
@@ -44,13 +45,15 @@ def resident_bytes(fd: int, offset: int, length: int) -> int:
 def drop(fd: int, offset: int, length: int) -> int:
     """Writes dirty pages of the file out and drops the range from the page cache; returns the bytes that stayed.
 
-    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped. Memory
-    file systems keep everything.
+    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor those
+    another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file systems
+    keep everything.
 
     Raises:
         TargetError: writing out failed.
     """
     remaining = 0
+    _release_maps(fd)
     for attempt in range(_DROP_TRIES):
         if attempt:
             time.sleep(_DROP_PAUSE_S)
@@ -128,6 +131,19 @@ def holes(fd: int, offset: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
+def _release_maps(fd: int) -> None:
+    """Takes the file's pages out of this process's page tables; the next touch of a map brings them back."""
+    status = os.fstat(fd)
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", str(status.st_ino)
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        mapped = [line.split(maxsplit=5) for line in maps]
+    for words in mapped:
+        if (words[3], words[4]) == wanted and words[1].endswith("s"):
+            first, last = (int(word, 16) for word in words[0].split("-"))
+            # On a shared map this drops page-table entries only, never data.
+            _libc().madvise(first, last - first, _MADV_DONTNEED)
+
+
 def _resident(fd: int, start: int, size: int, *, first: int, last: int) -> int:
     libc = _libc()
     address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
@@ -164,4 +180,5 @@ def _libc() -> Any:
     libc.mmap.restype = pointer
     libc.munmap.argtypes = [pointer, size]
     libc.mincore.argtypes = [pointer, size, ctypes.c_char_p]
+    libc.madvise.argtypes = [pointer, size, ctypes.c_int]
     return libc
