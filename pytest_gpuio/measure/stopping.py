@@ -30,7 +30,7 @@ def t95(freedom: float) -> float:
     if whole < len(_T95):
         # Straight in 1/freedom is the quantile's logarithm, nearly.
         share = (1 / freedom - 1 / (whole + 1)) * whole * (whole + 1)
-        return _T95[whole] * (_T95[whole - 1] / _T95[whole]) ** share
+        return _T95[whole] * math.pow(_T95[whole - 1] / _T95[whole], share)
     if freedom == len(_T95):
         return _T95[-1]
     z = 1.959964
