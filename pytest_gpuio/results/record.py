@@ -133,7 +133,8 @@ class Control(TypedDict):
     ``truth_s`` is online CPUs x wall less idle, iowait and steal; ``parts_s`` the child's CPU, interrupts outside of
     tasks and daemons; ``elsewhere_s`` that of all other processes, ``elsewhere`` by name; ``unattributed_s`` = truth -
     parts - elsewhere, ``unattributed_share`` relative to the truth. ``reason`` says why it is not trusted.
-    ``idle_cores`` is what the host used while nothing was measured; null where that was not watched.
+    ``uncertainty_s`` is by how much the figures may miss each other; ``idle_cores`` is what the host used while nothing
+    was measured, null where that was not watched.
     """
 
     trusted: bool
@@ -145,6 +146,7 @@ class Control(TypedDict):
     elsewhere: dict[str, float]
     unattributed_s: float | None
     unattributed_share: float | None
+    uncertainty_s: float
     idle_cores: float | None
 
 

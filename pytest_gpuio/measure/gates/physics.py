@@ -13,9 +13,8 @@ LATE_SHARE: Final = 0.01
 CLOCK_SHARE: Final = 0.1
 #: Largest disagreement of the stamps' clock with CLOCK_MONOTONIC, parts per million.
 CLOCK_PPM: Final = 50.0
-#: CPU that was counted twice: share of what the host spent, and seconds that its steps of 10 ms may hide.
+#: CPU that was counted twice, as a share of what the host spent.
 CPU_TWICE: Final = 0.02
-CPU_STEPS_S: Final = 0.04
 
 
 def littles_law(seen: Observed) -> Finding:
@@ -106,7 +105,7 @@ def cpu_account(seen: Observed) -> Finding:
     if not control["trusted"] or truth is None or left is None:
         return Finding("unknown", control["reason"] or "the host does not tell what it spent")
     # Where the kernel does not keep stolen time out of task time, tasks seem to have run while it was stolen.
-    allowed = max(CPU_TWICE * truth, CPU_STEPS_S) + (metered["steal_s"] or 0.0)
+    allowed = max(CPU_TWICE * truth, control["uncertainty_s"]) + (metered["steal_s"] or 0.0)
     detail = (
         f"the host spent {truth:.2f} CPU seconds: {control['parts_s']:.2f} for the cell, {control['elsewhere_s']:.2f} "
         f"elsewhere, {left:+.2f} ({left / truth:+.1%}) unattributed (limit -{allowed:.2f})"

@@ -26,6 +26,7 @@ ACCOUNT = {
     "steal_s": 0.0,
     "control": {
         "trusted": True, "reason": None, "truth_s": 4.0, "parts_s": 3.0, "elsewhere_s": 0.9, "unattributed_s": 0.1,
+        "uncertainty_s": 0.05,
     },
 }  # fmt: skip
 

@@ -34,6 +34,7 @@ METERED = {
         "elsewhere": {"kworker loop0": 0.1875, "others": 0.0625},
         "unattributed_s": 0.125,
         "unattributed_share": 0.125 / 0.875,
+        "uncertainty_s": 0.046875,
         "idle_cores": None,
     },
 }
