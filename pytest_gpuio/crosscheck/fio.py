@@ -112,10 +112,10 @@ def parse(text: str, jobs: int = 1) -> FioResult:
         raise FioError(f"fio printed no JSON but: {_shown(text)}")
     try:
         told = json.JSONDecoder().raw_decode(text, start)[0]
-        listed = told["jobs"]
+        listed = list(told["jobs"])
     except (ValueError, KeyError, TypeError):
         raise FioError(f"fio's JSON cannot be read: {_shown(text[start:])}") from None
-    if not isinstance(listed, list) or len(listed) != 1:
+    if len(listed) != 1:
         raise FioError(f"fio reports {len(listed)} jobs where one group was asked for: {_shown(text[start:])}")
     try:
         return _job(listed[0], jobs, preamble=text[:start])
