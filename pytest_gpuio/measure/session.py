@@ -34,7 +34,8 @@ CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
 Progress = Callable[[Mapping[str, Any]], None]
 
-_PROBE_DEADLINE_S = 15.0
+#: The first one waits for imports too, which take 20 s on a slow machine with cold files (tried under emulation).
+_PROBE_DEADLINE_S = 60.0
 #: Seconds a child may need to start, open files and rings, and pool its buffers, beyond its windows.
 _SETUP_S = 60.0
 #: A layout that makes no progress for so long is stuck.
