@@ -24,12 +24,18 @@ import ctypes, os, sys, time
 file, action = sys.argv[1:]
 until = time.monotonic() + 100
 
+def started(process):
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+mine = started(os.getpid())
+
 def direct_elsewhere():
     for process in os.listdir("/proc"):
-        if not process.isdigit() or int(process) <= os.getpid():
-            continue
         folder = f"/proc/{process}"
         try:
+            if not process.isdigit() or int(process) == os.getpid() or started(process) < mine:
+                continue
             for fd in os.listdir(f"{folder}/fd"):
                 if os.readlink(f"{folder}/fd/{fd}") == file:
                     flags = [line for line in open(f"{folder}/fdinfo/{fd}") if line.startswith("flags")]
