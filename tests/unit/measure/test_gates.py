@@ -50,7 +50,8 @@ def window(**changes: Any) -> dict[str, Any]:
 LINKED = BlockDevice("nvme0n1", "259:0", numa_node=0, link_bytes_per_s=3_938_461_538)
 QUIET = {
     "steal_share": 0.0, "steal_ticks": 0, "cpu_throttles": 0, "quota_stops": 0, "hot": [], "io_limits": [],
-    "longest_wait": {"thread": "worker", "seconds": 0.001}, "temperatures": [{"device": "nvme0n1", "before": 40.0, "after": 41.0}],
+    "longest_wait": {"thread": "worker", "seconds": 0.001},
+    "temperatures": [{"device": "nvme0n1", "before": 40.0, "after": 41.0}],
 }  # fmt: skip
 TSC = {"source": "tsc", "cost_ns": 10.0, "resolution_ns": 10}
 
@@ -388,3 +389,11 @@ def test_a_worker_on_another_node_is_a_warning():
     assert state(seen, "numa_far") == "failed"
     assert detail(seen, "numa_far") == "workers on node 0, device on node 1: run under numactl --cpunodebind"
     assert state(observe(devices=(dataclasses.replace(LINKED, numa_node=None),)), "numa_far") == "unknown"
+
+
+def test_one_request_at_a_time_has_no_depth_to_miss():
+    # 4 KiB from memory take less time than what the job loop does between two of them.
+    single = dataclasses.replace(PLAN, qd=1, cache="hot")
+    seen = observe(window(mean_in_flight=0.46), plan=single, path="psync")
+    assert state(seen, "depth_achieved") == "passed"
+    assert state(seen, "tool_bound") == "failed"
