@@ -432,21 +432,24 @@ def test_b22_tmpfs(gpuio_run, results, memory):
     assert {cell["axes"]["medium"] for cell in results()["cells"]} <= {"ram"}
 
 
-@pytest.mark.parametrize("below", ["disk", "tmpfs"])
-def test_b22_overlay(gpuio_run, results, target, memory, mounted, below):
-    base = target if below == "disk" else memory
-    layers = [base / name for name in ("lower", "upper", "work")]
-    for layer in layers:
-        layer.mkdir()
+@pytest.fixture
+def layers(target, memory, request):
+    """Lower, upper and work directory of an overlay, on the disk or in memory."""
+    base = target if request.param == "disk" else memory
+    folders = [base / name for name in ("lower", "upper", "work")]
+    for folder in folders:
+        folder.mkdir()
+    yield folders
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("layers", ["disk", "tmpfs"], indirect=True)
+def test_b22_overlay(gpuio_run, results, layers, mounted):
     options = ",".join(f"{kind}dir={layer}" for kind, layer in zip(("lower", "upper", "work"), layers, strict=True))
     folder = mounted("overlay", "overlay", options)
     result = gpuio_run("--gpuio-size=16M", EVERY_PATH, RANDREAD, suite=ANY, target=folder)
-    subprocess.run(["umount", folder], check=True, timeout=60)
-    try:
-        check_each_passes_or_says_why(result, results, "overlay")
-    finally:
-        for layer in layers:
-            shutil.rmtree(layer)
+    check_each_passes_or_says_why(result, results, "overlay")
 
 
 def test_b22_ramfs_skips_with_the_remedy_and_the_remedy_works(gpuio_run, results, mounted):
