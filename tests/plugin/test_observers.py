@@ -118,8 +118,9 @@ def test_what_a_run_wrote_is_in_the_file_and_only_there(gpuio_run, results, targ
 
 
 def test_a_mix_of_reads_and_writes_leaves_every_block_in_its_place(gpuio_run, results, target):
+    # One request at a time: on a machine busy with other things no queue may form, which a gate would find.
     arguments = ("--gpuio-datapath=psync,libaio", "--gpuio-workload=micro/randrw70", "--gpuio-qd=1")
-    gpuio_run(*arguments, "--gpuio-jobs=2", suite=ANY).assert_outcomes(passed=2)
+    gpuio_run(*arguments, suite=ANY).assert_outcomes(passed=2)
     assert bad_sectors(target / "gpuio-write.dat") == 0
     written = (~laid_out(target / "gpuio-write.dat")).reshape(-1, BLOCK // SECTOR)
     assert (written.all(axis=1) == written.any(axis=1)).all(), "blocks are written whole"
