@@ -270,16 +270,9 @@ def test_b13_more_events_than_the_kernel_has_are_refused_before_start(gpuio_run,
     wanted = jobs * 4096
     if wanted * 4096 > 1 << 30:
         pytest.skip(f"fs.aio-max-nr={most} is so large that memory ends first")
-    # Blocks of one sector, so that the region itself holds so many requests.
-    size = -(-wanted * 512 // MIB)
-    arguments = (
-        ("--gpuio-bs=4096", f"--gpuio-size={size * 8}M")
-        if wanted > 1 << 18
-        else ("--gpuio-bs=512", f"--gpuio-size={size}M")
-    )
-    result = gpuio_run(
-        "--gpuio-datapath=libaio", RANDREAD, "--gpuio-qd=4096", f"--gpuio-jobs={jobs}", *arguments, suite=ANY
-    )
+    # The region itself must hold so many requests; it is never laid out.
+    geometry = (f"--gpuio-size={wanted * 4096}", "--gpuio-qd=4096", f"--gpuio-jobs={jobs}")
+    result = gpuio_run("--gpuio-datapath=libaio", RANDREAD, *geometry, suite=ANY)
     result.assert_outcomes(failed=1)
     (failure,) = results()["failures"]
     assert f"libaio needs {wanted:,} events ({jobs} jobs x queue depth 4096)" in failure["reason"]
