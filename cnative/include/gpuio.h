@@ -172,12 +172,12 @@ struct gpuio_window {
 	uint64_t cpu_ns;           /* CLOCK_PROCESS_CPUTIME_ID */
 	uint64_t user_ns, system_ns; /* getrusage(RUSAGE_SELF) */
 	uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
-	/* in-flight, counted at submit and reap by its own stamps, from ramp end to drain start, summed over workers */
-	double mean_in_flight;     /* integral / steady time, sum over workers; 0 when there was no steady stretch */
-	uint64_t steady_ns;        /* longest worker's steady stretch */
-	uint64_t steady_ios;       /* completions inside the steady stretches */
+	/* in-flight, counted at submit and reap by its own stamps, in each worker from its ramp end to its drain start */
+	double mean_in_flight;     /* integral of all workers / steady_ns; 0 when there was no steady stretch */
+	uint64_t steady_ns;        /* from the first worker's ramp end to the last one's drain start */
+	uint64_t steady_ios;       /* completions inside the workers' stretches */
 	uint64_t steady_lat_ns;    /* sum of their total latencies */
-	double steady_rate;        /* sum over workers of steady completions per second */
+	double steady_rate;        /* steady_ios per second of steady_ns */
 	uint64_t max_in_flight;    /* sum over workers of each one's largest in-flight count */
 	/* verification inside the loop */
 	uint64_t verified, bad;    /* blocks checked; blocks with a bad sector */

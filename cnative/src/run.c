@@ -168,8 +168,14 @@ static int start_workers(struct gpuio_run *run, struct gpuio_why *why)
 	sigset_t all, old;
 	int rc = 0;
 
-	/* Signals are for the caller's threads: here they would only interrupt I/O. */
+	/* Signals are for the caller's threads: here they would only interrupt I/O. Not so those of a crash: blocked, they would
+	 * kill without the word that a handler of the process (Python's faulthandler) has to say. */
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGABRT);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (uint32_t i = 0; i < run->spec.jobs && rc == 0; i++) {
 		rc = pthread_create(&run->workers[i].thread, NULL, gpuio_worker_main, &run->workers[i]);

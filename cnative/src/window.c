@@ -9,20 +9,36 @@
 
 #define GRACE_NS UINT64_C(1000000000)
 
-static void add_flow(const struct gpuio_worker *w, struct gpuio_window *window)
+/*
+ * Over one stretch of time for all workers, from the first one's ramp end to the last one's drain start. Each over its own
+ * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once.
+ */
+static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 {
-	const struct gpuio_flow *f = &w->tally.flow;
-	uint64_t ns = ticks_to_ns(&w->ticker, f->ticks);
+	const struct gpuio_ticker *ticker = &run->workers[0].ticker;
+	uint64_t first = UINT64_MAX, last = 0, ticks;
+	double settled = 0.0;
 
-	window->max_in_flight += f->max;
-	if (f->ticks == 0 || ns == 0)
+	for (uint32_t i = 0; i < run->spec.jobs; i++) {
+		const struct gpuio_flow *f = &run->workers[i].tally.flow;
+
+		window->max_in_flight += f->max;
+		if (f->ticks == 0)
+			continue;
+		if (f->start < first)
+			first = f->start;
+		if (f->start + f->ticks > last)
+			last = f->start + f->ticks;
+		settled += (double)f->settled;
+		window->steady_ios += f->ios;
+		window->steady_lat_ns += f->lat_ns;
+	}
+	ticks = ticks_between(first, last);
+	window->steady_ns = ticks_to_ns(ticker, ticks);
+	if (window->steady_ns == 0)
 		return;
-	window->mean_in_flight += (double)f->settled / (double)f->ticks;
-	window->steady_rate += (double)f->ios * 1e9 / (double)ns;
-	window->steady_ios += f->ios;
-	window->steady_lat_ns += f->lat_ns;
-	if (ns > window->steady_ns)
-		window->steady_ns = ns;
+	window->mean_in_flight = settled / (double)ticks;
+	window->steady_rate = (double)window->steady_ios * 1e9 / (double)window->steady_ns;
 }
 
 static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window)
@@ -51,7 +67,6 @@ static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window
 		window->stopped = 1;
 	if (w->result.end_ns > window->end_ns)
 		window->end_ns = w->result.end_ns;
-	add_flow(w, window);
 }
 
 void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
@@ -75,6 +90,7 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 		gpuio_hist_merge(&run->lag, &w->lag);
 		gpuio_hist_merge(&run->response, &w->response);
 	}
+	add_flows(run, window);
 	gpuio_usage_between(&run->usage_start, &run->usage_end, window);
 	window->clock_ppm = gpuio_clock_ppm(&run->clock, run->pair_start, run->pair_end);
 	run->has_window = true;

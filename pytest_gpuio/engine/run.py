@@ -54,10 +54,10 @@ class Window:
         stopped: 1 = the stop flag ended it early. stuck_worker: always -1 here; a stuck worker is an error.
         cpu_ns: CLOCK_PROCESS_CPUTIME_ID over the window. user_ns, system_ns: getrusage(RUSAGE_SELF).
         minor_faults, major_faults, voluntary_switches, involuntary_switches: getrusage(RUSAGE_SELF).
-        mean_in_flight: requests in flight, counted at submit and reap by stamps of its own, from ramp end to drain
-            start, summed over workers; 0 when there was no such stretch.
-        steady_ns: longest worker's stretch. steady_ios, steady_lat_ns: completions in it, sum of their latencies.
-        steady_rate: completions per second in it, summed over workers.
+        mean_in_flight: requests in flight of all workers, counted at submit and reap by stamps of its own; 0 when
+            there was no steady stretch.
+        steady_ns: the stretch, from the first worker's ramp end to the last one's drain start.
+        steady_ios, steady_lat_ns: completions in it, sum of their latencies. steady_rate: completions per second.
         max_in_flight: sum over workers of each one's largest number in flight.
         verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
         scheduled: open loop: arrivals of this window; 0 = closed loop.

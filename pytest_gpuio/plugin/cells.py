@@ -94,7 +94,8 @@ class CellHandle:
             pytest.skip(str(error))
         except GpuioError as error:
             recording.nothing_to_record(self._item)
-            pytest.fail(str(error), pytrace=False)
+            # From None: else the report shows the sentence twice, the second time as "another exception".
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         except KeyboardInterrupt:
             recording.nothing_to_record(self._item)
             self._run.interrupted = True

@@ -138,6 +138,21 @@ def test_littles_law_holds(spec, clock: Clock, pool: Pool, target):
     assert window.mean_in_flight <= window.max_in_flight <= spec.depth
 
 
+def test_workers_that_take_turns_are_not_counted_as_if_at_once(spec, clock: Clock, pool: Pool, target):
+    """Many workers on one CPU, each done with its share in a blink; their own ends are the other witness."""
+    cpu = min(os.sched_getaffinity(0))
+    spec = replace(spec, fd=target(), jobs=32, depth=1, cpus=(cpu,) * 32)
+    with Run(spec, clock, pool) as run:
+        run.window(32 * 20)
+        window = run.window(32 * 500)
+    in_flight = window.steady_rate * window.steady_lat_ns / window.steady_ios / 1e9
+    # Wide: a switch to another process between two stamps weighs a lot here.
+    assert in_flight == pytest.approx(window.mean_in_flight, rel=0.25)
+    at_work = sum(worker.end_ns - worker.start_ns for worker in window.workers)
+    whole = max(worker.end_ns for worker in window.workers) - min(worker.start_ns for worker in window.workers)
+    assert window.mean_in_flight <= 1.05 * at_work / whole
+
+
 def test_short_reads_are_counted_and_not_retried(spec, clock: Clock, pool: Pool, target):
     fd = target(MIB)
     spec = replace(spec, fd=fd, order="sequential", region_offset=512, region_bytes=MIB, verify=True)
