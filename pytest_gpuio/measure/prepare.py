@@ -40,7 +40,7 @@ class Profile:
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("quick", size=1 << 30, precision=0.05, max_time=1.5, window_s=0.25),
+        Profile("quick", size=1 << 30, precision=0.05, max_time=1.0, window_s=0.25),
         Profile("standard", size=8 << 30, precision=0.02, max_time=10.0, window_s=0.25),
         Profile("thorough", size=32 << 30, precision=0.01, max_time=60.0, window_s=0.5),
     )

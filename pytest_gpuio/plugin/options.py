@@ -90,7 +90,7 @@ OPTIONS: Final = (
     Option(
         "precision", "PERCENT", "stop a cell when its mean is known this well, 95 % confidence (by profile: 5%, 2%, 1%)"
     ),
-    Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1.5s, 10s, 60s)"),
+    Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1s, 10s, 60s)"),
     Option(
         "profile",
         "NAME",

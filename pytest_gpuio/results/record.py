@@ -94,8 +94,8 @@ class Drift(TypedDict):
 class Windows(TypedDict):
     """The timed stretches: one per pytest-benchmark round; ``start_ns`` is CLOCK_MONOTONIC.
 
-    ``rel_ci`` is the half-width of the confidence interval of the mean, relative to it, autocorrelation considered; null
-    with fewer than two windows.
+    ``rel_ci`` is the half-width of the confidence interval of the mean, relative to it, autocorrelation considered;
+    null with fewer than two windows.
     """
 
     count: int
@@ -313,8 +313,8 @@ class Surroundings(TypedDict):
     """What else went on over the measured stretch; null where the machine does not tell.
 
     ``steal_share`` of the workers' CPUs' time the hypervisor took (``steal_ticks`` of it), ``cpu_throttles`` counts
-    slow-downs for heat, ``quota_stops`` stops because a CPU quota was used up, ``hot`` names drives at their own warning
-    limit, ``io_limits`` the control group's limits.
+    slow-downs for heat, ``quota_stops`` stops because a CPU quota was used up, ``hot`` names drives at their own
+    warning limit, ``io_limits`` the control group's limits.
     """
 
     steal_share: float | None

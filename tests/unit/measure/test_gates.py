@@ -167,7 +167,7 @@ def test_enough_io_needs_twenty_depths_and_a_tenth_of_a_second(changes, expected
 
 
 @pytest.mark.parametrize(
-    ("in_flight", "depth", "tool"), [(15.9, "failed", "failed"), (16.1, "passed", "failed"), (29.0, "passed", "passed")]
+    ("in_flight", "depth", "tool"), [(12.7, "failed", "failed"), (12.9, "passed", "failed"), (29.0, "passed", "passed")]
 )
 def test_depth_reached(in_flight, depth, tool):
     seen = observe(window(mean_in_flight=in_flight))
