@@ -18,9 +18,9 @@ static void add_flow(const struct gpuio_worker *w, struct gpuio_window *window)
 	if (f->ticks == 0 || ns == 0)
 		return;
 	window->mean_in_flight += (double)f->settled / (double)f->ticks;
-	window->steady_rate += (double)f->ios * 1e9 / (double)ns;
-	window->steady_ios += f->ios;
-	window->steady_lat_ns += f->lat_ns;
+	window->steady_rate += (double)f->steady_ios * 1e9 / (double)ns;
+	window->steady_ios += f->steady_ios;
+	window->steady_lat_ns += f->steady_lat_ns;
 	if (ns > window->steady_ns)
 		window->steady_ns = ns;
 }
