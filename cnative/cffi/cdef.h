@@ -159,6 +159,14 @@ int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker);
 int gpuio_close(struct gpuio_run *run);
 int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
 
+struct gpuio_bare_result {
+	uint64_t ios;
+	uint64_t ns;
+	uint64_t cpu_ns;
+};
+
+int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
+
 struct gpuio_engine {
 	const char *name;
 	uint32_t abi;

@@ -223,6 +223,19 @@ int gpuio_close(struct gpuio_run *run);
 /* Offsets only, for tests and for checks against strace: writes the first n offsets (and ops) of a worker. */
 int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
 
+/* ---- the yardstick ------------------------------------------------------------------------------------------- */
+
+struct gpuio_bare_result {
+	uint64_t ios;
+	uint64_t ns;     /* from the first submission to the last completion */
+	uint64_t cpu_ns; /* CLOCK_THREAD_CPUTIME_ID of the one thread */
+};
+
+/* What a loop costs that measures nothing: reads (engine io_uring) or NOPs (io_uring_nop) as the spec says, with the same
+ * library, ring, buffers and offsets as the job loop, but no stamp, histogram, count of kinds or check, for about `ns`
+ * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
+int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
+
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
 enum {

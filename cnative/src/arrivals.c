@@ -33,15 +33,8 @@ static unsigned draw_due(struct gpuio_worker *w, uint64_t now, uint64_t prepared
 		n++;
 	n = prepare(w, n);
 	for (unsigned i = 0; i < n; i++)
-		w->batch[i]->intended = intended(w, prepared + i);
+		w->batch[w->nqueued + i]->intended = intended(w, prepared + i);
 	return n;
-}
-
-static void count_late(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (ticks_between(ios[i]->intended, ios[i]->started) > w->late_ticks)
-			w->tally.late++;
 }
 
 static uint64_t rest_until(const struct gpuio_worker *w, uint64_t target)
@@ -65,8 +58,10 @@ static int wait_for_either(struct gpuio_worker *w, uint64_t target)
 	uint64_t until = rest_until(w, target), nap;
 	int n;
 
-	if (engine->wait)
+	if (engine->wait) {
+		begin_reaping(w);
 		return take_over(w, engine->wait(&w->job, w->done, w->run->spec.depth, until));
+	}
 	n = harvest(w, 0);
 	nap = mono_ns() + NAP_NS;
 	if (n == 0)
@@ -79,7 +74,7 @@ int gpuio_open_loop(struct gpuio_worker *w)
 	const struct gpuio_spec *spec = &w->run->spec;
 	struct gpuio_tally *t = &w->tally;
 	bool spins = spec->arrival_wait == GPUIO_WAIT_SPIN, synchronous = w->job.engine->flags & GPUIO_ENGINE_SYNC;
-	uint64_t prepared = 0, issued = 0;
+	uint64_t prepared = 0;
 	unsigned waiting = 0, offered = 0, refusals = 0; /* batch[offered .. offered + waiting) is still to be taken */
 	bool end = false;
 	int broken = 0, rc;
@@ -97,17 +92,15 @@ int gpuio_open_loop(struct gpuio_worker *w)
 				if (!waiting)
 					break;
 				prepared += waiting;
-				offered = 0;
+				offered = w->nqueued;
 			}
-			rc = offer(w, w->batch + offered, waiting, issued);
+			rc = offer(w, w->batch + offered, waiting);
 			if (__builtin_expect(rc < 0, 0)) {
 				broken = rc;
 				end = true;
 				break;
 			}
-			count_late(w, w->batch + offered, (unsigned)rc);
 			blocked = (unsigned)rc < waiting;
-			issued += (unsigned)rc;
 			offered += (unsigned)rc;
 			waiting -= (unsigned)rc;
 			if (synchronous) /* it has ended: its time must not run on while the next one is sent */
@@ -115,10 +108,10 @@ int gpuio_open_loop(struct gpuio_worker *w)
 		}
 		if (__builtin_expect(end, 0) && !t->flow.over) {
 			flow_mark(&t->flow, stamp(&w->ticker));
-			flow_settle(&t->flow, t->flow.last, t->flow.integral, t->ios, w->lat.sum_ns);
+			settle(w);
 		}
 		all = prepared == w->share && !waiting;
-		if (t->flow.level == 0) {
+		if (outstanding(w) == 0) {
 			if (end || (all && !w->sync_due))
 				break;
 			if (w->sync_due && !waiting) {

@@ -9,16 +9,19 @@
 
 struct gpuio_flow {
 	uint64_t level, max;
+	uint64_t rising;                 /* of level: came one by one since the last mark */
 	uint64_t last, integral;         /* ticks; requests x ticks since `start` */
 	uint64_t start, ticks, settled;  /* the steady stretch: from, length, its integral */
-	uint64_t ios, lat_ns;            /* completions in it, and the sum of their latencies */
+	uint64_t ios, lat_ns;            /* completions before it, and the sum of their latencies */
+	uint64_t steady_ios, steady_lat_ns; /* the same inside it */
 	bool on, over;
 };
 
-/* Brings the integral up to `now`. */
+/* Brings the integral up to `now`. What came one by one came evenly: half of it was there on average. */
 static inline void flow_mark(struct gpuio_flow *f, uint64_t now)
 {
-	f->integral += f->level * ticks_between(f->last, now);
+	f->integral += (2 * f->level - f->rising) * ticks_between(f->last, now) / 2;
+	f->rising = 0;
 	f->last = now;
 }
 
@@ -32,20 +35,16 @@ static inline void flow_begin(struct gpuio_flow *f, uint64_t now, uint64_t ios, 
 	f->lat_ns = lat_ns;
 }
 
-/* It ended at `now`, when the integral was what is given. */
-static inline void flow_settle(struct gpuio_flow *f, uint64_t now, uint64_t integral, uint64_t ios, uint64_t lat_ns)
+/* It ended with the last mark. */
+static inline void flow_settle(struct gpuio_flow *f, uint64_t ios, uint64_t lat_ns)
 {
-	if (f->over)
+	if (f->over || !f->on)
 		return;
 	f->over = true;
-	if (!f->on) {
-		f->ios = f->lat_ns = 0;
-		return;
-	}
-	f->ticks = ticks_between(f->start, now);
-	f->settled = integral;
-	f->ios = ios - f->ios;
-	f->lat_ns = lat_ns - f->lat_ns;
+	f->ticks = ticks_between(f->start, f->last);
+	f->settled = f->integral;
+	f->steady_ios = ios - f->ios;
+	f->steady_lat_ns = lat_ns - f->lat_ns;
 }
 
 /* Nothing was in flight since the last mark, and nothing was meant to be: that time is not part of the stretch. */

@@ -63,7 +63,7 @@ int gpuio_closed_loop(struct gpuio_worker *w)
 {
 	const struct gpuio_spec *spec = &w->run->spec;
 	struct gpuio_tally *t = &w->tally;
-	uint64_t prepared = 0, issued = 0;
+	uint64_t prepared = 0;
 	unsigned waiting = 0, offered = 0, refusals = 0; /* batch[offered .. offered + waiting) is still to be taken */
 	int broken = 0, rc;
 	bool end = false;
@@ -75,36 +75,35 @@ int gpuio_closed_loop(struct gpuio_worker *w)
 			if (!waiting) {
 				uint64_t n = w->share - prepared;
 
-				if (n > spec->submit_batch)
-					n = spec->submit_batch;
+				if (n > w->unit)
+					n = w->unit;
 				if (n > w->nfree)
 					n = w->nfree;
 				if (n == 0 || w->sync_due)
 					break;
 				waiting = prepare(w, (unsigned)n);
 				prepared += waiting;
-				offered = 0;
+				offered = w->nqueued;
 			}
 			if (__builtin_expect(halted(w), 0)) {
 				end = t->stopped = true;
 				break;
 			}
-			rc = offer(w, w->batch + offered, waiting, issued);
+			rc = offer(w, w->batch + offered, waiting);
 			if (__builtin_expect(rc < 0, 0)) {
 				broken = rc;
 				end = true;
 				break;
 			}
 			blocked = (unsigned)rc < waiting;
-			issued += (unsigned)rc;
 			offered += (unsigned)rc;
 			waiting -= (unsigned)rc;
 		}
 		if (__builtin_expect(end, 0) && !t->flow.over) {
 			flow_mark(&t->flow, stamp(&w->ticker));
-			flow_settle(&t->flow, t->flow.last, t->flow.integral, t->ios, w->lat.sum_ns);
+			settle(w);
 		}
-		if (__builtin_expect(t->flow.level == 0, 0)) {
+		if (__builtin_expect(outstanding(w) == 0, 0)) {
 			if (end || (prepared == w->share && !waiting && !w->sync_due))
 				break;
 			if (w->sync_due && !waiting) {

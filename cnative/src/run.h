@@ -37,16 +37,21 @@ struct gpuio_worker {
 	struct gpuio_io *slots;
 	struct gpuio_io **free, **batch, **done; /* depth pointers each */
 	uint32_t nfree;
+	uint32_t nqueued;   /* merged: the first ones of batch are with the engine, which has yet to submit them */
 	uint32_t unsynced;  /* writes since the last fdatasync; goes on from window to window */
 	bool sync_due;
 	bool observable;    /* submit returns before the I/O is over and has really submitted it */
 	bool verifies;      /* every read is checked inside the window */
 	bool scheduled;     /* open loop */
-	bool coarse;        /* the in-flight counter may do with fewer stamps */
+	bool merged;        /* submit only queues; what it took begins with the next reap */
+	bool coarse;        /* fewer stamps will do, see steps.h */
+	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */
 	uint32_t ramp;      /* requests issued when the steady stretch begins */
 	double ticks_per_ns;
 	uint64_t late_ticks; /* open loop: a request sent later than this is late */
 	uint64_t share;     /* requests of this window */
+	uint64_t issued;    /* of them, taken by the engine */
+	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
 	struct gpuio_tally tally;
 	struct gpuio_worker_result result;
 	uint64_t finished;  /* generation of the last window it finished; under run->lock */

@@ -11,7 +11,8 @@
 
 /*
  * Over one stretch of time for all workers, from the first one's ramp end to the last one's drain start. Each over its own
- * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once.
+ * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once. Time left out for
+ * syncs has moved a stretch's start.
  */
 static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 {
@@ -30,8 +31,8 @@ static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 		if (f->start + f->ticks > last)
 			last = f->start + f->ticks;
 		settled += (double)f->settled;
-		window->steady_ios += f->ios;
-		window->steady_lat_ns += f->lat_ns;
+		window->steady_ios += f->steady_ios;
+		window->steady_lat_ns += f->steady_lat_ns;
 	}
 	ticks = ticks_between(first, last);
 	window->steady_ns = ticks_to_ns(ticker, ticks);

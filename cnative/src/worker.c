@@ -90,11 +90,14 @@ static void choose_ways(struct gpuio_worker *w)
 	const struct gpuio_spec *spec = &w->run->spec;
 	uint64_t gap = spec->n_arrivals > 1 ? spec->arrivals[spec->n_arrivals - 1] / (spec->n_arrivals - 1) : 0;
 
-	w->observable = !(w->job.engine->flags & GPUIO_ENGINE_SYNC) && !(w->job.effective & GPUIO_KNOB_MERGED_WAIT);
+	w->merged = w->job.effective & GPUIO_KNOB_MERGED_WAIT;
+	w->observable = !(w->job.engine->flags & GPUIO_ENGINE_SYNC) && !w->merged;
 	w->verifies = spec->verify && engine_moves_data(w->job.engine);
 	w->scheduled = spec->arrivals != NULL;
-	/* Where nothing but drawing an offset lies between two calls, and a whole queue hides it. */
-	w->coarse = spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies && !w->scheduled;
+	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */
+	w->coarse = w->observable && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
+		    !w->scheduled;
+	w->unit = w->merged ? spec->depth : spec->submit_batch;
 	/* A queue that is emptied again and again, or filled by arrivals, has no ramp that could be told from the rest. */
 	w->ramp = w->scheduled || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
 	w->ticks_per_ns = 1.0 / w->run->clock.ns_per_tick;
@@ -149,6 +152,8 @@ static void begin_window(struct gpuio_worker *w)
 	gpuio_hist_reset(&w->response);
 	gpuio_say(&w->job.why, "%s", "");
 	w->result.error = 0;
+	w->issued = w->chain = 0;
+	w->nqueued = 0;
 	w->nfree = spec->depth;
 	for (uint32_t i = 0; i < spec->depth; i++) {
 		struct gpuio_io *io = &w->slots[i];
@@ -201,7 +206,7 @@ static int run_share(struct gpuio_worker *w)
 	rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
 	if (rc == 0 && w->run->spec.sync == GPUIO_SYNC_END)
 		gpuio_sync_file(w, true);
-	t->writes = t->ios - t->reads;
+	t->reads = t->ios - t->writes;
 	t->bytes = t->ios * w->run->spec.block;
 	return rc;
 }

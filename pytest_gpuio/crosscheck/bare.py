@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -74,6 +75,8 @@ def _run(race: _Race, lab: Lab) -> Sequence[Row]:
     lab.interrupted = pairs.interrupted
     ours, theirs = pairs.side("ours", "iops"), pairs.side("theirs", "iops")
     notes = [] if ours is None or theirs is None else [f"ours {ours.median:,.0f}/s, bare {theirs.median:,.0f}/s"]
+    per_cpu = pairs.per_cpu_second()
+    notes += [] if per_cpu is None else [f"per CPU second {per_cpu}"]
     noisy = disturbed(pairs)
     notes += [noisy] if noisy else []
     details = {"plan": plan.to_params(), "ours": pairs.ratios("iops"), "self": pairs.self_ratios("iops")}
@@ -83,7 +86,7 @@ def _run(race: _Race, lab: Lab) -> Sequence[Row]:
 def _bare(children: Children, plan: Plan, seconds: float, race: _Race) -> Side:
     child = children.get("bare")
     params = {
-        "path": plan.path,
+        "path": plan.path or "",
         "offset": plan.region_offset,
         "region_bytes": plan.region_bytes,
         "depth": plan.qd,
@@ -94,10 +97,19 @@ def _bare(children: Children, plan: Plan, seconds: float, race: _Race) -> Side:
         "split": not race.merged,
         "knobs": sorted(plan.knobs),
     }
+    began = time.monotonic()
     with Watch(child.pid, plan.cpus) as watch:
         result = child.request("bare", params, deadline_s=seconds + _SLACK_S)
-    del watch
-    return Side("bare", result["ios"], result["ios"] * plan.bs, result["seconds"], {}, None)
+    ended, ran = time.monotonic(), result["seconds"]
+    return Side(
+        tool="bare",
+        ios=result["ios"],
+        bytes=result["ios"] * plan.bs,
+        seconds=ran,
+        latency={},
+        cores_told=result["cpu_seconds"] / ran,
+        observed=watch.between(max(began, ended - ran), ended),
+    )
 
 
 EXPERIMENTS: Final = tuple(Experiment((race.claim,), partial(_run, race)) for race in _RACES)

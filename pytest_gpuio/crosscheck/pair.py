@@ -44,6 +44,14 @@ class Pairs:
         """Of the ratios."""
         return Spread.of(self.ratios(figure))
 
+    def per_cpu_second(self) -> Spread | None:
+        """Ratio of requests per CPU second of the tools' own account.
+
+        A tool that is pushed off its CPU makes fewer requests, not more expensive ones: where strangers disturb, this
+        says what a quiet machine's rates would, as long as both keep their CPU busy.
+        """
+        return Spread.of(1.0 / ratio for ratio in self.ratios("cpu_told") if ratio)
+
     def side(self, turn: Turn, figure: str) -> Spread | None:
         """Of one side's own figures."""
         values = [getattr(pair, turn).figure(figure) for pair in self.done]

@@ -125,6 +125,9 @@ def _row(claim: Claim, figure: str, found: Comparison, noisy: str | None) -> Row
         return claim.of_figures(Spread.of([share]), reason)
     ours, theirs = found.pairs.side("ours", figure), found.pairs.side("theirs", figure)
     notes = [] if ours is None or theirs is None else [f"ours {_shown(figure, ours)}, fio {_shown(figure, theirs)}"]
+    per_cpu = found.pairs.per_cpu_second()
+    if figure == "iops" and per_cpu is not None:
+        notes.append(f"per CPU second {per_cpu}")
     notes += [noisy] if noisy else []
     floor = noise_floor(found.pairs.self_ratios(figure))
     return claim.of_ratio(found.pairs.spread(figure), floor, notes, found.to_json())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from pytest_gpuio.crosscheck import account, bare, cost, open_loop, scale, speed
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.lab import Lab, Settings
 from pytest_gpuio.crosscheck.ours import Ours
+from pytest_gpuio.machine import affinity
 
 __all__ = ["Found", "Settings", "claims", "run"]
 
@@ -67,6 +69,7 @@ def run(settings: Settings, say: Callable[[str], None], experiments: Sequence[Ex
     if not chosen:
         raise ConfigError(f"--only {settings.only!r} names no line of the suite: see --list.")
     found = Found("")
+    load = os.getloadavg()[0]
     with Ours() as ours:
         lab = Lab(settings, ours, say)
         try:
@@ -78,7 +81,7 @@ def run(settings: Settings, say: Callable[[str], None], experiments: Sequence[Ex
                     break
         except KeyboardInterrupt:
             found.interrupted = True
-        found.conditions = _conditions(lab)
+        found.conditions = _conditions(lab, load)
     return found
 
 
@@ -91,7 +94,7 @@ def _rows(experiment: Experiment, lab: Lab) -> Sequence[Row]:
         return [claim.failed(str(error)) for claim in experiment.claims]
 
 
-def _conditions(lab: Lab) -> str:
+def _conditions(lab: Lab, load: float) -> str:
     settings = lab.settings
     try:
         against = str(lab.fio)
@@ -100,5 +103,6 @@ def _conditions(lab: Lab) -> str:
     return (
         f"{settings.pairs} interleaved pairs of {settings.seconds:g} s per comparison, one worker pinned to one CPU, "
         f"against {against}; files in {settings.folder}. A ratio inside the noise floor (a tool against itself) is not "
-        "decided. CPU per request is of the tool's process, read from outside."
+        "decided. CPU per request is of the tool's process, read from outside. Load average before "
+        f"{load:.1f}, after {os.getloadavg()[0]:.1f}, on {len(affinity())} CPUs."
     )

@@ -8,34 +8,9 @@
 /* With a poller nobody else runs task work, and submitting enters no kernel that could also wait. */
 #define POLLER_KNOBS (GPUIO_KNOB_FIXED_BUFFERS | GPUIO_KNOB_REGISTERED_FILES)
 
-static void fill_transfer(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io)
-{
-	bool reads = io->op == GPUIO_READ;
-
-	if (s->fixed) {
-		sqe->opcode = reads ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
-		sqe->buf_index = (uint16_t)io->index;
-	} else {
-		sqe->opcode = reads ? IORING_OP_READ : IORING_OP_WRITE;
-	}
-	sqe->flags = s->flags;
-	sqe->fd = s->fd;
-	sqe->off = io->offset;
-	sqe->addr = (uintptr_t)io->buf;
-	sqe->len = io->length;
-}
-
-static void fill_nop(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io)
-{
-	(void)s;
-	(void)io;
-	sqe->opcode = IORING_OP_NOP;
-	sqe->fd = -1;
-}
-
-/* One table per mode: `NAME` with the ring's set-up flags, its knobs, and how a request is written. */
-#define URING_ENGINE(NAME, SETUP, KNOBS, STATUS, FILL, FLAGS)                                                                \
-	static const struct uring_kind NAME##_kind = {.setup = (SETUP), .knobs = (KNOBS), .status = (STATUS), .fill = (FILL)}; \
+/* One table per mode: `NAME` with the ring's set-up flags, its knobs, and what a request becomes. */
+#define URING_ENGINE(NAME, SETUP, KNOBS, FORM, FLAGS)                                                                        \
+	static const struct uring_kind NAME##_kind = {.setup = (SETUP), .knobs = (KNOBS), .form = (FORM)};                      \
                                                                                                                              \
 	static int NAME##_probe(const char *library, struct gpuio_why *why)                                                  \
 	{                                                                                                                    \
@@ -59,12 +34,12 @@ static void fill_nop(const struct uring_state *s, struct io_uring_sqe *sqe, cons
 		.wait = gpuio_uring_wait,                                                                                    \
 	}
 
-URING_ENGINE(io_uring, 0, ALL_KNOBS, false, fill_transfer, GPUIO_ENGINE_FIXED_BUFFERS);
-URING_ENGINE(io_uring_sqpoll, IORING_SETUP_SQPOLL, POLLER_KNOBS, false, fill_transfer,
+URING_ENGINE(io_uring, 0, ALL_KNOBS, URING_TRANSFER, GPUIO_ENGINE_FIXED_BUFFERS);
+URING_ENGINE(io_uring_sqpoll, IORING_SETUP_SQPOLL, POLLER_KNOBS, URING_TRANSFER,
 	     GPUIO_ENGINE_FIXED_BUFFERS | GPUIO_ENGINE_POLLED);
-URING_ENGINE(io_uring_iopoll, IORING_SETUP_IOPOLL, ALL_KNOBS, false, fill_transfer,
+URING_ENGINE(io_uring_iopoll, IORING_SETUP_IOPOLL, ALL_KNOBS, URING_TRANSFER,
 	     GPUIO_ENGINE_FIXED_BUFFERS | GPUIO_ENGINE_POLLED);
-URING_ENGINE(io_uring_full, IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL, POLLER_KNOBS, false, fill_transfer,
+URING_ENGINE(io_uring_full, IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL, POLLER_KNOBS, URING_TRANSFER,
 	     GPUIO_ENGINE_FIXED_BUFFERS | GPUIO_ENGINE_POLLED);
 /* What a request through a ring costs when there is no I/O behind it. */
-URING_ENGINE(io_uring_nop, 0, GPUIO_KNOB_SINGLE_ISSUER | GPUIO_KNOB_MERGED_WAIT, true, fill_nop, GPUIO_ENGINE_NO_FILE);
+URING_ENGINE(io_uring_nop, 0, GPUIO_KNOB_SINGLE_ISSUER | GPUIO_KNOB_MERGED_WAIT, URING_NOP, GPUIO_ENGINE_NO_FILE);

@@ -19,11 +19,12 @@
 
 _Static_assert(sizeof(struct nvme_command) == 72, "the kernel's struct nvme_uring_cmd has 72 bytes");
 
-static void fill_command(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io)
+void gpuio_uring_fill_command(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io)
 {
 	struct nvme_command *command = (struct nvme_command *)(void *)((char *)sqe + CMD_PLACE);
 	uint32_t operation = NVME_URING_IO;
 
+	memset(sqe + 1, 0, sizeof(*sqe)); /* the second half */
 	sqe->opcode = OP_URING_CMD;
 	sqe->flags = s->flags;
 	sqe->fd = s->fd;
@@ -74,8 +75,7 @@ static int attach(struct gpuio_job *job, struct uring_state *s)
 static const struct uring_kind kind = {
 	.setup = IORING_SETUP_SQE128 | IORING_SETUP_CQE32,
 	.knobs = GPUIO_KNOB_FIXED_BUFFERS | GPUIO_KNOB_REGISTERED_FILES | GPUIO_KNOB_SINGLE_ISSUER | GPUIO_KNOB_MERGED_WAIT,
-	.status = true,
-	.fill = fill_command,
+	.form = URING_COMMAND,
 	.attach = attach,
 };
 

@@ -7,6 +7,7 @@
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "dl/liburing.h"
 #include "engines/nvme.h"
@@ -14,13 +15,14 @@
 
 struct uring_state;
 
+/* What a request becomes. All but transfers complete with 0 or an error instead of a number of bytes. */
+enum uring_form { URING_TRANSFER, URING_NOP, URING_COMMAND };
+
 /* How one engine of the family differs from the others. */
 struct uring_kind {
 	unsigned setup;  /* IORING_SETUP_* it cannot do without */
 	uint32_t knobs;  /* GPUIO_KNOB_* it may have */
-	bool status;     /* a completion holds 0 or an error, not a number of bytes */
-	/* Required. Writes one request into a cleared SQE, all but user_data. */
-	void (*fill)(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io);
+	enum uring_form form;
 	/* NULL = nothing. Before the ring is set up: asks the file what it is. 0 or -errno. */
 	int (*attach)(struct gpuio_job *job, struct uring_state *s);
 };
@@ -29,11 +31,13 @@ struct uring_state {
 	alignas(64) struct io_uring ring;
 	struct gpuio_liburing lib;
 	const struct uring_kind *kind;
+	enum uring_form form;       /* the kind's */
 	uint32_t knobs;             /* GPUIO_KNOB_* that can be had: the kind's, less what attach takes away */
 	bool ready;                 /* the ring is set up */
 	bool fixed, merged;
 	bool sqpoll, iopoll;
 	uint8_t flags;              /* of every SQE */
+	uint8_t opcodes[2];         /* of GPUIO_READ and GPUIO_WRITE, for transfers */
 	uint8_t sqe_shift, cqe_shift;
 	int fd;                     /* as the kernel wants it: a file descriptor, or 0 = first registered file */
 	unsigned sq_mask, sq_entries, cq_mask;
@@ -78,6 +82,31 @@ static inline struct io_uring_sqe *uring_sqe(struct uring_state *s)
 		return NULL;
 	sq->sqe_tail = tail + 1;
 	return &sq->sqes[(size_t)(tail & s->sq_mask) << s->sqe_shift];
+}
+
+/* io_uring_cmd.c */
+void gpuio_uring_fill_command(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io);
+
+/* Writes one request into an SQE. */
+static inline void uring_fill(const struct uring_state *s, struct io_uring_sqe *sqe, struct gpuio_io *io)
+{
+	memset(sqe, 0, sizeof(*sqe));
+	if (__builtin_expect(s->form == URING_TRANSFER, 1)) {
+		/* The opcodes of plain transfers: READ, WRITE; with a registered buffer: READ_FIXED, WRITE_FIXED. */
+		sqe->opcode = s->opcodes[io->op];
+		sqe->buf_index = s->fixed ? (uint16_t)io->index : 0;
+		sqe->flags = s->flags;
+		sqe->fd = s->fd;
+		sqe->off = io->offset;
+		sqe->addr = (uintptr_t)io->buf;
+		sqe->len = io->length;
+	} else if (s->form == URING_NOP) {
+		sqe->opcode = IORING_OP_NOP;
+		sqe->fd = -1;
+	} else {
+		gpuio_uring_fill_command(s, sqe, io);
+	}
+	sqe->user_data = (uintptr_t)io;
 }
 
 /* Hands the queued SQEs to the kernel's poller, waking it when it sleeps. */

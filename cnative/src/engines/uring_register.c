@@ -49,8 +49,11 @@ int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 		s->fixed = rc == 0;
 		if (rc && require)
 			return rc;
-		if (rc == 0)
+		if (rc == 0) {
 			job->effective |= GPUIO_KNOB_FIXED_BUFFERS;
+			s->opcodes[GPUIO_READ] = IORING_OP_READ_FIXED;
+			s->opcodes[GPUIO_WRITE] = IORING_OP_WRITE_FIXED;
+		}
 	}
 	if (asked & GPUIO_KNOB_REGISTERED_FILES || must) {
 		rc = s->lib.register_files(&s->ring, &s->fd, 1);

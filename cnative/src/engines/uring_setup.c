@@ -18,7 +18,10 @@ struct uring_state *gpuio_uring_new(const struct uring_kind *kind)
 	if (s) {
 		memset(s, 0, sizeof(*s));
 		s->kind = kind;
+		s->form = kind->form;
 		s->knobs = kind->knobs;
+		s->opcodes[GPUIO_READ] = IORING_OP_READ;
+		s->opcodes[GPUIO_WRITE] = IORING_OP_WRITE;
 	}
 	return s;
 }

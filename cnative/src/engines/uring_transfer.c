@@ -49,11 +49,7 @@ int gpuio_uring_submit(struct gpuio_job *job, struct gpuio_io *const *ios, unsig
 
 		if (!sqe)
 			break;
-		memset(sqe, 0, sizeof(*sqe));
-		if (s->sqe_shift)
-			memset(sqe + 1, 0, sizeof(*sqe));
-		s->kind->fill(s, sqe, ios[k]);
-		sqe->user_data = (uintptr_t)ios[k++];
+		uring_fill(s, sqe, ios[k++]);
 	}
 	if (s->merged)
 		return (int)k;
@@ -80,7 +76,7 @@ static inline unsigned collect(struct uring_state *s, struct gpuio_io **done, un
 		const struct io_uring_cqe *cqe = &cq->cqes[(size_t)((head + i) & s->cq_mask) << s->cqe_shift];
 		struct gpuio_io *io = (struct gpuio_io *)(uintptr_t)cqe->user_data;
 
-		io->result = __builtin_expect(s->kind->status, 0) ? status_of(cqe->res, io) : cqe->res;
+		io->result = __builtin_expect(s->form != URING_TRANSFER, 0) ? status_of(cqe->res, io) : cqe->res;
 		done[i] = io;
 	}
 	if (n)

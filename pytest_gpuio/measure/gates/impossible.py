@@ -8,7 +8,7 @@ from pytest_gpuio.core.errors import errno_text
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 
-#: Not one half: where submitting does the I/O (memory, page cache), the count climbs to the depth and falls to zero, and
+#: Not one half: where submitting does the I/O (memory, page cache), the count climbs to the depth and falls to zero,
 #: and its mean sits on one half plus noise. What separates "about half" from "never" has to lie below that.
 DEPTH_VOID: Final = 0.4
 DEVICE_DEPTH: Final = 0.25

@@ -97,3 +97,15 @@ def test_pairs_without_the_figure_are_left_out():
     assert pairs.ratios("cpu_process") == [1.0]
     assert pairs.side("theirs", "cpu_process").count == 1
     assert pairs.spread("cpu_told") is None
+
+
+def test_requests_per_cpu_second_do_not_see_who_took_the_cpu_away():
+    """Half the CPU, half the requests: the tool is as good as it was."""
+    pairs = Pairs(
+        [
+            Pair(side(100, cores=0.5), side(100, cores=1.0), side(100)),
+            Pair(side(400, cores=1.0), side(100, 0.5), side(1)),
+        ]
+    )
+    assert pairs.per_cpu_second().low == pairs.per_cpu_second().high == pytest.approx(2.0)
+    assert Pairs([Pair(side(1), side(1), side(1))]).per_cpu_second() is None
