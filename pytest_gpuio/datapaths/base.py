@@ -112,9 +112,15 @@ def kernel_path(
             return Proof(None, sentences)
         if helper is not None and helper not in evidence.helper_threads:
             return Proof("io_uring", (*sentences, f"no {helper} thread used any CPU"))
-        if polled and evidence.interrupts is not None and evidence.interrupts > evidence.ios // 10:
-            told = f"the target interrupted {evidence.interrupts:,} times for {evidence.ios:,} requests: not polled"
-            return Proof("io_uring", (*sentences, told))
+        if polled and evidence.interrupts is None:
+            return Proof(name, (*sentences, "interrupts of the target are unknown"))
+        if polled and evidence.interrupts is not None:
+            # A journal's own writes interrupt even beside polled requests.
+            interrupted = evidence.interrupts > evidence.ios // 10
+            told = f"the target interrupted {evidence.interrupts:,} times for {evidence.ios:,} requests"
+            sentences = (*sentences, f"{told}: {'not polled' if interrupted else 'polled'}")
+            if interrupted:
+                return Proof("io_uring", sentences)
         return Proof(name, sentences)
 
     return prove

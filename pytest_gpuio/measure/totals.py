@@ -114,6 +114,25 @@ def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
     return LatencyView(lat["min_ns"], lat["sum_ns"] / lat["count"], median or 0, stamps)
 
 
+def _device(
+    plan: Plan, counters: Mapping[str, Any] | None, reads: int, writes: int, wall: float
+) -> tuple[DeviceView | None, float | None]:
+    """What the block layer saw of the operations that the cell made, and its bytes over those completed.
+
+    Other operations are strangers': what they write must not stand in for reads that came from a cache, and their
+    discards, which take long, must not stand in for depth.
+    """
+    if counters is None:
+        return None, None
+    ops = [op for op, count in (("read", reads), ("write", writes)) if count]
+    requests = sum(counters[f"{op}_ios"] for op in ops)
+    moved = sum(counters[f"{op}_bytes"] for op in ops)
+    busy_ms = sum(counters[f"{op}_ticks"] for op in ops)
+    view = DeviceView(busy_ms / 1e3 / wall, moved / requests) if requests and wall > 0 else None
+    expected = (reads + writes) * plan.bs - plan.in_flight * plan.bs
+    return view, moved / expected if expected > 0 else None
+
+
 def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
     """Totals of a child's outcome.
 
@@ -125,19 +144,9 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         raise ValueError("no window was measured")
     durations = [(w["end_ns"] - w["start_ns"]) / 1e9 for w in windows]
     costs = tuple(seconds / max(w["ios"], 1) for seconds, w in zip(durations, windows, strict=True))
-    done = _sum(windows, "bytes")
     failed = next((w for w in windows if w["errors"]), windows[0])
     in_flight, little = _steady(windows)
-    counters = outcome["counters"]
-    device, ratio = None, None
-    if counters is not None:
-        requests = counters["read_ios"] + counters["write_ios"]
-        moved = counters["read_bytes"] + counters["write_bytes"]
-        wall = sum(durations)
-        if requests and wall > 0:
-            device = DeviceView(counters["time_in_queue_ms"] / 1e3 / wall, moved / requests)
-        expected = done - plan.in_flight * plan.bs
-        ratio = moved / expected if expected > 0 else None
+    device, ratio = _device(plan, outcome["counters"], _sum(windows, "reads"), _sum(windows, "writes"), sum(durations))
     before, after = outcome["resident_before"], outcome["resident_after"]
     sweep = outcome["sweep"] or {"checked": 0, "bad": 0, "first_bad": 0}
     bad_window = next((w for w in windows if w["bad"]), None)
@@ -145,7 +154,7 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         ios=_sum(windows, "ios"),
         reads=_sum(windows, "reads"),
         writes=_sum(windows, "writes"),
-        bytes=done,
+        bytes=_sum(windows, "bytes"),
         seconds=sum(durations),
         costs=costs,
         errors=_sum(windows, "errors"),
