@@ -73,7 +73,7 @@ int gpuio_open_loop(struct gpuio_worker *w)
 {
 	const struct gpuio_spec *spec = &w->run->spec;
 	struct gpuio_tally *t = &w->tally;
-	bool spins = spec->arrival_wait == GPUIO_WAIT_SPIN, synchronous = w->job.engine->flags & GPUIO_ENGINE_SYNC;
+	bool spins = spec->arrival_wait == GPUIO_WAIT_SPIN;
 	uint64_t prepared = 0;
 	unsigned waiting = 0, offered = 0, refusals = 0; /* batch[offered .. offered + waiting) is still to be taken */
 	bool end = false;
@@ -103,7 +103,7 @@ int gpuio_open_loop(struct gpuio_worker *w)
 			blocked = (unsigned)rc < waiting;
 			offered += (unsigned)rc;
 			waiting -= (unsigned)rc;
-			if (synchronous) /* it has ended: its time must not run on while the next one is sent */
+			if (w->synchronous) /* it has ended: its time must not run on while the next one is sent */
 				break;
 		}
 		if (__builtin_expect(end, 0) && !t->flow.over) {
@@ -126,7 +126,7 @@ int gpuio_open_loop(struct gpuio_worker *w)
 			continue;
 		}
 		refusals = 0;
-		if (end || synchronous)
+		if (end || w->synchronous)
 			rc = harvest(w, 1);
 		else if (spins)
 			rc = harvest(w, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow.h - requests in flight over time, by stamps of its own: the latencies must not vouch for themselves. */
+/* flow.h - requests in flight over time, counted apart from the latencies, which must not vouch for themselves. */
 #ifndef GPUIO_FLOW_H
 #define GPUIO_FLOW_H
 
@@ -9,7 +9,6 @@
 
 struct gpuio_flow {
 	uint64_t level, max;
-	uint64_t rising;                 /* of level: came one by one since the last mark */
 	uint64_t last, integral;         /* ticks; requests x ticks since `start` */
 	uint64_t start, ticks, settled;  /* the steady stretch: from, length, its integral */
 	uint64_t ios, lat_ns;            /* completions before it, and the sum of their latencies */
@@ -17,11 +16,10 @@ struct gpuio_flow {
 	bool on, over;
 };
 
-/* Brings the integral up to `now`. What came one by one came evenly: half of it was there on average. */
+/* Brings the integral up to `now`. */
 static inline void flow_mark(struct gpuio_flow *f, uint64_t now)
 {
-	f->integral += (2 * f->level - f->rising) * ticks_between(f->last, now) / 2;
-	f->rising = 0;
+	f->integral += f->level * ticks_between(f->last, now);
 	f->last = now;
 }
 

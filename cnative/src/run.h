@@ -43,6 +43,8 @@ struct gpuio_worker {
 	bool observable;    /* submit returns before the I/O is over and has really submitted it */
 	bool verifies;      /* every read is checked inside the window */
 	bool scheduled;     /* open loop */
+	bool synchronous;   /* the engine is */
+	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
 	bool coarse;        /* fewer stamps will do, see steps.h */
 	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */

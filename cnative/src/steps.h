@@ -172,7 +172,7 @@ static inline void flow_step(struct gpuio_worker *w, uint64_t now, uint64_t issu
 }
 
 /*
- * Three ways to offer requests to the engine; each returns how many it took, or -errno. They differ in where stamps are taken:
+ * Four ways to offer requests to the engine; each returns how many it took, or -errno. They differ in where stamps are taken:
  * one costs up to 25 ns, as much as all the rest of the loop.
  */
 
@@ -197,33 +197,60 @@ static inline int offer_queued(struct gpuio_worker *w, struct gpuio_io *const *i
 	return taken;
 }
 
-/* One at a time with others in flight: the end of one submission is the beginning of the next one, between which only an offset
- * was drawn. The in-flight counter has its stamps around reaping. */
+/*
+ * One at a time with many others in flight: the end of one submission is the beginning of the next one, between which only an
+ * offset was drawn. Here the in-flight counter goes by the same stamps; it has its own where requests end.
+ */
 static inline int offer_chained(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
 {
 	struct gpuio_flow *f = &w->tally.flow;
-	uint64_t before = w->chain ? w->chain : stamp(&w->ticker);
+	uint64_t before = w->chain ? w->chain : stamp(&w->ticker), after;
 	int taken;
 
+	flow_step(w, before, w->issued + 1);
 	ios[0]->started = before;
 	taken = submit(w, ios, n);
 	w->chain = 0;
-	if (__builtin_expect(taken != 1, 0))
+	if (__builtin_expect(taken != 1, 0)) {
+		f->over = false; /* had it been the last one, the steady stretch goes on */
 		return taken;
-	ios[0]->submitted = w->chain = stamp(&w->ticker);
-	f->rising++;
+	}
+	after = stamp(&w->ticker);
+	ios[0]->submitted = w->chain = after;
 	f->level++;
+	flow_mark(f, after);
 	if (f->level > f->max)
 		f->max = f->level;
-	if (__builtin_expect(w->issued + 1 == w->share, 0))
-		settle(w);
+	return taken;
+}
+
+/* Depth 1: nothing is in flight but the one request that the call is about. What a counter of its own would add here is the noise of the
+ * moments between its stamps and the latency's, in which a thread may lose its CPU. */
+static inline int offer_alone(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
+{
+	struct gpuio_flow *f = &w->tally.flow;
+	uint64_t before = stamp(&w->ticker);
+	int taken;
+
+	flow_step(w, before, w->issued + n);
+	f->level += n;
+	f->max = 1;
+	ios[0]->started = before;
+	taken = submit(w, ios, n);
+	if (w->observable)
+		ios[0]->submitted = stamp(&w->ticker);
+	if (__builtin_expect(taken != 1, 0)) {
+		f->level -= n;
+		f->last = stamp(&w->ticker);
+		f->over = false; /* had it been the last one, the steady stretch goes on */
+	}
 	return taken;
 }
 
 static inline int offer_stamped(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
 {
 	struct gpuio_flow *f = &w->tally.flow;
-	uint64_t own = stamp(&w->ticker), before, after = 0;
+	uint64_t own = stamp(&w->ticker), before, after;
 	int taken;
 
 	flow_step(w, own, w->issued + n);
@@ -232,18 +259,16 @@ static inline int offer_stamped(struct gpuio_worker *w, struct gpuio_io *const *
 	for (unsigned i = 0; i < n; i++)
 		ios[i]->started = before;
 	taken = submit(w, ios, n);
-	if (w->observable || __builtin_expect(taken != (int)n, 0)) {
-		after = stamp(&w->ticker);
-		for (int i = 0; i < taken; i++)
-			ios[i]->submitted = after;
-	}
+	after = stamp(&w->ticker);
+	for (int i = 0; i < taken; i++)
+		ios[i]->submitted = after;
 	if (__builtin_expect(taken != (int)n, 0)) {
 		uint64_t refused = taken < 0 ? n : n - (unsigned)taken;
 
 		flow_mark(f, after);
 		f->level -= refused;
 		f->integral -= refused * ticks_between(own, after); /* they were not in flight during the call */
-		f->over = false;                                    /* had it been the last one, the steady stretch goes on */
+		f->over = false;                                    /* see above */
 	}
 	if (f->level > f->max)
 		f->max = f->level;
@@ -256,6 +281,8 @@ static inline int offer(struct gpuio_worker *w, struct gpuio_io *const *ios, uns
 
 	if (w->merged)
 		taken = offer_queued(w, ios, n);
+	else if (w->alone)
+		taken = offer_alone(w, ios, n);
 	else if (w->coarse)
 		taken = offer_chained(w, ios, n);
 	else
@@ -272,18 +299,18 @@ static inline void begin_reaping(struct gpuio_worker *w)
 	uint64_t before;
 
 	if (w->nqueued) {
-		flow_step(w, stamp(&w->ticker), w->issued);
+		before = stamp(&w->ticker);
+		flow_step(w, before, w->issued);
 		f->level += w->nqueued;
 		if (f->level > f->max)
 			f->max = f->level;
-		before = stamp(&w->ticker);
+		if (!w->alone)
+			before = stamp(&w->ticker);
 		for (unsigned i = 0; i < w->nqueued; i++)
 			w->batch[i]->started = before;
 		w->nqueued = 0;
-	} else if (w->coarse && !f->over) {
-		flow_step(w, stamp(&w->ticker), w->issued);
-		w->chain = 0;
 	}
+	w->chain = 0;
 }
 
 /* Takes over n finished requests that were reaped just now. */
@@ -296,10 +323,13 @@ static inline int take_over(struct gpuio_worker *w, int n)
 		return n;
 	if (__builtin_expect((uint64_t)n > f->level, 0))
 		return -EPROTO;
-	/* The counter's stamp comes first, as in offering: so both clocks see intervals of the same length. */
-	if (!f->over)
-		flow_mark(f, stamp(&w->ticker));
 	now = stamp(&w->ticker);
+	if (!f->over) {
+		flow_mark(f, now);
+		/* The counter's own stamp came first, as in offering: so both see intervals of the same length. */
+		if (!w->alone)
+			now = stamp(&w->ticker);
+	}
 	if (n < 2 || w->coarse || w->scheduled || w->verifies || !complete_alike(w, (unsigned)n, now))
 		complete_each(w, (unsigned)n, now);
 	f->level -= (unsigned)n;

@@ -90,8 +90,10 @@ static void choose_ways(struct gpuio_worker *w)
 	const struct gpuio_spec *spec = &w->run->spec;
 	uint64_t gap = spec->n_arrivals > 1 ? spec->arrivals[spec->n_arrivals - 1] / (spec->n_arrivals - 1) : 0;
 
-	w->merged = w->job.effective & GPUIO_KNOB_MERGED_WAIT;
-	w->observable = !(w->job.engine->flags & GPUIO_ENGINE_SYNC) && !w->merged;
+	w->synchronous = w->job.engine->flags & GPUIO_ENGINE_SYNC;
+	w->merged = w->job.effective & GPUIO_KNOB_MERGED_WAIT && !w->synchronous;
+	w->observable = !w->synchronous && !w->merged;
+	w->alone = spec->depth == 1;
 	w->verifies = spec->verify && engine_moves_data(w->job.engine);
 	w->scheduled = spec->arrivals != NULL;
 	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_gpuio import datapaths
 from pytest_gpuio.core.errors import CapabilityMissing
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
-from pytest_gpuio.crosscheck.compare import disturbed
+from pytest_gpuio.crosscheck.compare import disturbed, foreign
 from pytest_gpuio.crosscheck.lab import Lab, PlaceName
 from pytest_gpuio.crosscheck.ours import for_seconds
 from pytest_gpuio.crosscheck.pair import Turn, run_pairs
@@ -77,10 +77,11 @@ def _run(race: _Race, lab: Lab) -> Sequence[Row]:
     notes = [] if ours is None or theirs is None else [f"ours {ours.median:,.0f}/s, bare {theirs.median:,.0f}/s"]
     per_cpu = pairs.per_cpu_second()
     notes += [] if per_cpu is None else [f"per CPU second {per_cpu}"]
-    noisy = disturbed(pairs)
-    notes += [noisy] if noisy else []
+    strangers = foreign(pairs)
+    noisy = disturbed(None if strangers is None else strangers.median)
     details = {"plan": plan.to_params(), "ours": pairs.ratios("iops"), "self": pairs.self_ratios("iops")}
-    return [race.claim.of_ratio(pairs.spread("iops"), noise_floor(pairs.self_ratios("iops")), notes, details)]
+    floor = noise_floor(pairs.self_ratios("iops"))
+    return [race.claim.of_ratio(pairs.spread("iops"), floor, notes, details, disturbed=noisy)]
 
 
 def _bare(children: Children, plan: Plan, seconds: float, race: _Race) -> Side:

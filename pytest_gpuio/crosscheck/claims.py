@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_gpuio.crosscheck.lab import Lab
@@ -18,6 +18,7 @@ class Row:
         claim: the claim. figure: what was measured, in its unit; None = nothing. low, high: of the repetitions.
         verdict: see :mod:`pytest_gpuio.crosscheck.verdict`. reason: sentences below the table.
         details: everything else, JSON-able.
+        compared: it is a ratio of two tools, judged with the strangers of its own runs.
     """
 
     claim: Claim
@@ -27,6 +28,7 @@ class Row:
     verdict: Verdict
     reason: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    compared: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able values."""
@@ -42,6 +44,16 @@ class Row:
             "reason": self.reason,
             "details": dict(self.details),
         }
+
+    def excused(self, disturbed: str | None) -> Row:
+        """This line when strangers disturbed the whole of its measurement: what was missed then is not decided.
+
+        What was reached in spite of them is reached all the same: none of these figures gets better by disturbance.
+        """
+        if disturbed is None or self.compared or self.verdict != "missed":
+            return self
+        reason = "; ".join(part for part in (disturbed, self.reason) if part)
+        return replace(self, verdict="not decided", reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,8 @@ class Claim:
         noise: tuple[float, float] | None,
         notes: Sequence[str] = (),
         details: Mapping[str, Any] | None = None,
+        *,
+        disturbed: str | None = None,
     ) -> Row:
         """The line of a ratio of two tools.
 
@@ -79,12 +93,13 @@ class Claim:
             noise: floor of the other tool against itself.
             notes: further sentences.
             details: JSON-able.
+            disturbed: why the machine was not quiet enough; None = it was.
         """
         if self.target is None:
             raise ValueError(f"the claim {self.name} compares with nothing")
-        verdict, why = judge_ratio(ratio, self.target, noise)
+        verdict, why = judge_ratio(ratio, self.target, noise, disturbed=disturbed)
         reason = "; ".join((why, *notes))
-        return self._row(ratio, verdict, reason, details)
+        return replace(self._row(ratio, verdict, reason, details), compared=True)
 
     def of_figures(
         self, spread: Spread | None, reason: str = "", details: Mapping[str, Any] | None = None, *, judged: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +14,6 @@ from pytest_gpuio.crosscheck.ours import Measured, Ours, for_seconds
 from pytest_gpuio.crosscheck.pair import Pairs, Turn, run_pairs
 from pytest_gpuio.crosscheck.side import Side
 from pytest_gpuio.crosscheck.verdict import MOST_FOREIGN, Spread, noise_floor
-from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.plan import Plan
 
 #: Figures compared, in order, with the unit of the raw value.
@@ -53,7 +53,7 @@ class Comparison:
     last: Measured | None
 
     def foreign(self) -> Spread | None:
-        """Share of the machine's CPUs that others used, over all runs: kernel workers of the target, and strangers."""
+        """Share of the machine's CPUs that strangers used, over all runs."""
         return foreign(self.pairs)
 
     def to_json(self) -> dict[str, Any]:
@@ -136,29 +136,22 @@ def compare(
 
 
 def foreign(pairs: Pairs) -> Spread | None:
-    """Share of the machine's CPUs that others used, over all runs."""
-    cpus = len(affinity())
+    """Share of the machine's CPUs that strangers used, over all runs."""
+    cpus = os.cpu_count() or 1
     seen = [
-        side.observed.others
+        side.observed.strangers
         for pair in pairs.done
         for side in (pair.ours, pair.theirs, pair.again)
         if side.observed is not None
     ]
-    return Spread.of(others / cpus for others in seen if others is not None)
+    return Spread.of(strangers / cpus for strangers in seen if strangers is not None)
 
 
-def disturbed(pairs: Pairs, *, served_by: str | None = None) -> str | None:
-    """One sentence when others used more CPU than a comparison allows, else None.
-
-    Args:
-        pairs: the runs.
-        served_by: kernel workers that the target itself needs, and that are others, too.
-    """
-    spread = foreign(pairs)
-    if spread is None or spread.median < MOST_FOREIGN:
+def disturbed(share: float | None) -> str | None:
+    """One sentence when strangers used more of the CPUs than a comparison allows, else None."""
+    if share is None or share < MOST_FOREIGN:
         return None
-    mixed = f", {served_by} among them" if served_by else ""
-    return f"others used {spread.median:.0%} of the CPUs{mixed} (limit {MOST_FOREIGN:.0%})"
+    return f"strangers used {share:.0%} of the CPUs, {MOST_FOREIGN:.0%} are allowed"
 
 
 def _spread(spread: Spread | None) -> dict[str, float] | None:

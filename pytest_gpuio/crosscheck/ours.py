@@ -51,6 +51,11 @@ class Ours:
         """Ends every child; bounded."""
         self._children.close_all()
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the living children."""
+        return self._children.pids
+
     def ask(
         self, family: str, op: str, params: Mapping[str, Any], *, deadline_s: float, silence_s: float | None = None
     ) -> Any:

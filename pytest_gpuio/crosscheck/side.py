@@ -19,18 +19,14 @@ class Observed:
         process_cores: CPU seconds per second of the tool's process with all its threads, kernel helpers of io_uring
             included (its CPU-time clock).
         host_cores: CPU seconds per second of the whole machine (idle complement of ``/proc/stat``).
+        strangers: of that, what is neither the tool's, nor ours that observes, nor of kernel threads: those serve the
+            target (a loop device's workers, soft interrupts).
     """
 
     seconds: float
     process_cores: float | None
     host_cores: float | None
-
-    @property
-    def others(self) -> float | None:
-        """Cores used by everything that is not the tool: kernel workers that serve it, and strangers."""
-        if self.host_cores is None or self.process_cores is None:
-            return None
-        return max(self.host_cores - self.process_cores, 0.0)
+    strangers: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,8 @@ def _run(race: _Race, lab: Lab) -> Sequence[Row]:
             huge_buffers=race.huge_buffers,
         )
     lab.interrupted = found.pairs.interrupted
-    served_by = "the loop device's workers" if race.place == "loop" else None
-    noisy = disturbed(found.pairs, served_by=served_by)
+    strangers = found.foreign()
+    noisy = disturbed(None if strangers is None else strangers.median)
     return [_row(claim, figure, found, noisy) for claim, figure in race.claims]
 
 
@@ -128,9 +128,8 @@ def _row(claim: Claim, figure: str, found: Comparison, noisy: str | None) -> Row
     per_cpu = found.pairs.per_cpu_second()
     if figure == "iops" and per_cpu is not None:
         notes.append(f"per CPU second {per_cpu}")
-    notes += [noisy] if noisy else []
     floor = noise_floor(found.pairs.self_ratios(figure))
-    return claim.of_ratio(found.pairs.spread(figure), floor, notes, found.to_json())
+    return claim.of_ratio(found.pairs.spread(figure), floor, notes, found.to_json(), disturbed=noisy)
 
 
 def _shown(figure: str, spread: Spread) -> str:

@@ -11,8 +11,10 @@ from typing import Any, Final
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError
 from pytest_gpuio.crosscheck import account, bare, cost, open_loop, scale, speed
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
+from pytest_gpuio.crosscheck.compare import disturbed
 from pytest_gpuio.crosscheck.lab import Lab, Settings
 from pytest_gpuio.crosscheck.ours import Ours
+from pytest_gpuio.crosscheck.truth import Strangers
 from pytest_gpuio.machine import affinity
 
 __all__ = ["Found", "Settings", "claims", "run"]
@@ -86,12 +88,15 @@ def run(settings: Settings, say: Callable[[str], None], experiments: Sequence[Ex
 
 
 def _rows(experiment: Experiment, lab: Lab) -> Sequence[Row]:
+    strangers = Strangers(lambda: lab.ours.pids)
     try:
-        return experiment.run(lab)
+        rows = experiment.run(lab)
     except CapabilityMissing as error:
         return [claim.not_measurable(str(error)) for claim in experiment.claims]
     except GpuioError as error:
         return [claim.failed(str(error)) for claim in experiment.claims]
+    noisy = disturbed(strangers.share())
+    return [row.excused(noisy) for row in rows]
 
 
 def _conditions(lab: Lab, load: float) -> str:

@@ -62,7 +62,12 @@ def noise_floor(ratios: Sequence[float]) -> tuple[float, float] | None:
 
 
 def judge_ratio(
-    ratio: Spread | None, target: Target, noise: tuple[float, float] | None, *, least_pairs: int = LEAST_PAIRS
+    ratio: Spread | None,
+    target: Target,
+    noise: tuple[float, float] | None,
+    *,
+    disturbed: str | None = None,
+    least_pairs: int = LEAST_PAIRS,
 ) -> tuple[Verdict, str]:
     """The verdict on a ratio of two tools, and why.
 
@@ -73,6 +78,7 @@ def judge_ratio(
         ratio: of the pairs.
         target: what the median should keep.
         noise: see :func:`noise_floor`.
+        disturbed: why the machine was not quiet enough; such a ratio decides nothing either.
         least_pairs: fewer pairs decide nothing.
     """
     if ratio is None:
@@ -82,6 +88,8 @@ def judge_ratio(
     if noise is None:
         return "not decided", "no self-pair was measured"
     low, high = noise
+    if disturbed is not None:
+        return "not decided", f"{disturbed}; noise floor {low:.3f} .. {high:.3f}"
     if low <= ratio.median <= high and not (target.met(low) and target.met(high)):
         return "not decided", f"inside the noise floor {low:.3f} .. {high:.3f}"
     return ("reached" if target.met(ratio.median) else "missed"), f"noise floor {low:.3f} .. {high:.3f}"

@@ -51,7 +51,7 @@ def _nvme_passthrough(target: str) -> str | None:
     device = raw_device(target)
     if device is not None and device.generic:
         return None
-    return f"{target} is not an NVMe generic device: passthrough commands need /dev/ngXnY as target, not a file system"
+    return f"{target} is not an NVMe generic device: passthrough commands need /dev/ngXnY as target"
 
 
 def _file_io(target: str) -> str | None:

@@ -42,7 +42,7 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[float], str]]]] = (
 
 _CPU_NOTE: Final = (
     "cores: CPU seconds per second. By the tool = its own figure; its process = the process's CPU clock, read from "
-    "outside; machine = CPUs x time less idle and iowait of /proc/stat, so strangers and kernel workers are in it."
+    "outside; machine = CPUs x time less idle and iowait of /proc/stat, strangers and kernel threads included."
 )
 
 
@@ -77,7 +77,8 @@ def cell_text(found: Mapping[str, Any]) -> str:
     lines += _wrapped(_CPU_NOTE)
     share = found["foreign_share"]
     if share is not None:
-        lines += _wrapped(f"Others used {share['median']:.0%} [{share['low']:.0%} .. {share['high']:.0%}] of the CPUs.")
+        low, high = share["low"], share["high"]
+        lines += _wrapped(f"Strangers used {share['median']:.0%} [{low:.0%} .. {high:.0%}] of the CPUs.")
     lines += [line for fault in found["known_faults"] for line in _wrapped(f"Known fault: {fault['sentence']}")]
     lines += [line for sentence in found["unmatched"] for line in _wrapped(f"Not the same: {sentence}.")]
     if found["interrupted"]:

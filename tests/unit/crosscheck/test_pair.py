@@ -86,8 +86,6 @@ def test_figures_of_a_side():
     assert one.figure("cpu_told") == pytest.approx(0.5 / 500)
     assert one.figure("cpu_process") == pytest.approx(1.0 / 500)
     assert one.figure("cpu_host") == pytest.approx(1.75 / 500)
-    assert one.observed.others == 0.75
-    assert Observed(1.0, None, 1.0).others is None
     assert side(100).figure("cpu_process") is None
     assert side(100).figure("cpu_told") is None
 

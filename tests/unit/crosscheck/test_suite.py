@@ -124,6 +124,18 @@ def test_every_line_of_the_issue_is_claimed_once():
     assert {name: targets.get(name) for name in expected} == expected
 
 
+def test_what_was_missed_among_strangers_is_not_decided():
+    missed = FAST.of_figures(Spread.of([99.0]), "one cell")
+    assert missed.verdict == "missed"
+    excused = missed.excused("strangers used 50% of the CPUs")
+    assert (excused.verdict, excused.reason) == ("not decided", "strangers used 50% of the CPUs; one cell")
+    assert missed.excused(None) == missed
+    good = FAST.of_figures(Spread.of([1.0]))
+    assert good.excused("strangers used 50% of the CPUs") == good  # it was reached in spite of them
+    ratio = RATIO.of_ratio(Spread(1.2, 1.2, 1.2, 7), (0.99, 1.01))
+    assert ratio.excused("strangers used 50% of the CPUs").verdict == "missed"  # its own runs were quiet
+
+
 def test_long_lines_are_left_out_unless_asked_for(tmp_path, said):
     found = suite.run(settings(tmp_path, only="session-*"), said)
     assert {row.verdict for row in found.rows} == {"not measurable here"}

@@ -44,6 +44,14 @@ def test_too_few_pairs_decide_nothing():
     assert judge_ratio(Spread(9.0, 9.0, 9.0, 7), Target(">=", 1.0), None)[0] == "not decided"
 
 
+def test_strangers_leave_nothing_decided():
+    spread = Spread(9.0, 9.0, 9.0, 7)
+    assert judge_ratio(spread, Target(">=", 4.0), (0.99, 1.01)) == ("reached", "noise floor 0.990 .. 1.010")
+    verdict, why = judge_ratio(spread, Target(">=", 4.0), (0.99, 1.01), disturbed="strangers used 50% of the CPUs")
+    assert verdict == "not decided"
+    assert why.startswith("strangers used 50%")
+
+
 @given(MANY, MANY, st.sampled_from([">=", "<="]), st.floats(0.1, 10.0))
 def test_a_ratio_inside_the_noise_is_never_held_against_us(ratios, selves, relation, value):
     spread, noise, target = Spread.of(ratios), noise_floor(selves), Target(relation, value)

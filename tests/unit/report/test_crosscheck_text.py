@@ -44,7 +44,7 @@ def test_a_cell():
     text = "\n".join(lines)
     assert "Known fault: fio is wrong here." in text
     assert "Not the same: pages differ." in text
-    assert "Others used 2% [1% .. 5%] of the CPUs." in text
+    assert "Strangers used 2% [1% .. 5%] of the CPUs." in text
     assert lines[-1].startswith("Interrupted")
     assert max(map(len, lines)) <= 120
 
