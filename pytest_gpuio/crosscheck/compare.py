@@ -58,7 +58,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able values, raw units."""
-        figures = {}
+        figures, strangers = {}, self.foreign()
         for name, unit in FIGURES.items():
             figures[name] = {
                 "unit": unit,
@@ -75,7 +75,8 @@ class Comparison:
             "unmatched": list(self.job.unmatched),
             "known_faults": [{"name": fault.name, "sentence": fault.sentence} for fault in self.faults],
             "figures": figures,
-            "foreign_share": _spread(self.foreign()),
+            "foreign_share": _spread(strangers),
+            "disturbed": disturbed(None if strangers is None else strangers.median),
             "interrupted": self.pairs.interrupted,
             "pairs": [
                 {"ours": pair.ours.to_json(), "fio": pair.theirs.to_json(), "fio_again": pair.again.to_json()}

@@ -79,6 +79,8 @@ def cell_text(found: Mapping[str, Any]) -> str:
     if share is not None:
         low, high = share["low"], share["high"]
         lines += _wrapped(f"Strangers used {share['median']:.0%} [{low:.0%} .. {high:.0%}] of the CPUs.")
+    if found["disturbed"]:
+        lines += _wrapped(f"Too much to decide anything: {found['disturbed']}.")
     lines += [line for fault in found["known_faults"] for line in _wrapped(f"Known fault: {fault['sentence']}")]
     lines += [line for sentence in found["unmatched"] for line in _wrapped(f"Not the same: {sentence}.")]
     if found["interrupted"]:

@@ -25,6 +25,7 @@ FOUND = {
         "cpu_process": figure(spread(1.2e-6, 1e-6, 2e-6), None, None, None),
     },
     "foreign_share": spread(0.02, 0.01, 0.05),
+    "disturbed": "strangers used 2% of the CPUs, 1% are allowed",
     "known_faults": [{"name": "x", "sentence": "fio is wrong here."}],
     "unmatched": ["pages differ"],
     "interrupted": True,
@@ -43,6 +44,7 @@ def test_a_cell():
     assert "lat mean" not in table  # nobody measured it
     text = "\n".join(lines)
     assert "Known fault: fio is wrong here." in text
+    assert "Too much to decide anything: strangers used 2% of the CPUs, 1% are allowed." in text
     assert "Not the same: pages differ." in text
     assert "Strangers used 2% [1% .. 5%] of the CPUs." in text
     assert lines[-1].startswith("Interrupted")
