@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
@@ -45,9 +46,9 @@ def resident_bytes(fd: int, offset: int, length: int) -> int:
 def drop(fd: int, offset: int, length: int) -> int:
     """Writes dirty pages of the file out and drops the range from the page cache; returns the bytes that stayed.
 
-    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor those
-    another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file systems
-    keep everything.
+    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor
+    those another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file
+    systems keep everything.
 
     Raises:
         TargetError: writing out failed.
@@ -135,7 +136,7 @@ def _release_maps(fd: int) -> None:
     """Takes the file's pages out of this process's page tables; the next touch of a map brings them back."""
     status = os.fstat(fd)
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", str(status.st_ino)
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+    with Path("/proc/self/maps").open(encoding="utf-8", errors="replace") as maps:
         mapped = [line.split(maxsplit=5) for line in maps]
     for words in mapped:
         if (words[3], words[4]) == wanted and words[1].endswith("s"):
