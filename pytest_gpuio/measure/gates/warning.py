@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pytest_gpuio.measure.gates.impossible import DEVICE_DEPTH, device_share
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
 
 DEPTH_TOOL_BOUND: Final = 0.9
@@ -14,7 +15,11 @@ def tool_bound(seen: Observed) -> Finding:
     if not seen.path.moves_data or seen.totals.in_flight is None or seen.plan.open_loop:
         return Finding("exempt", "no depth to compare")
     share = seen.totals.in_flight / seen.plan.in_flight
-    return judge(share >= DEPTH_TOOL_BOUND, f"{share:.0%} of the asked depth was in flight")
+    detail = f"{share:.0%} of the asked depth was in flight"
+    flushes = seen.plan.dsync or seen.plan.sync != "none"
+    if seen.plan.cache == "direct" and seen.plan.in_flight > 1 and not flushes and device_share(seen) < DEVICE_DEPTH:
+        return Finding("failed", f"{detail}, {device_share(seen):.0%} at the device: submitting is the limit")
+    return judge(share >= DEPTH_TOOL_BOUND, detail)
 
 
 def requests_whole(seen: Observed) -> Finding:

@@ -177,7 +177,17 @@ def test_depth_reached(in_flight, depth, tool):
 
 def test_a_device_that_never_held_the_depth_is_found_although_the_tool_counted_it():
     # Buffered libaio: the submit call itself waits, so the device holds one request of the 32.
-    assert state(observe(counters=counters(read_ticks=6 * 1000)), "depth_achieved") == "failed"
+    cold = dataclasses.replace(PLAN, cache="cold")
+    assert state(observe(plan=cold, counters=counters(read_ticks=6 * 1000)), "depth_achieved") == "failed"
+
+
+def test_a_device_faster_than_its_submitter_is_the_tools_limit_and_not_impossible():
+    # 10 us at 400,000/s is 4 requests at the device, whatever the queue depth: the bytes are all its own.
+    seen = observe(counters=counters(read_ticks=6 * 1000))
+    assert state(seen, "depth_achieved") == "passed"
+    assert state(seen, "tool_bound") == "failed"
+    cached = observe(counters=counters(read_ticks=6 * 1000, read_bytes=600_000 * 2048))
+    assert state(cached, "depth_achieved") == "failed"
 
 
 def test_device_depth_is_not_asked_of_memory_or_of_one_request_at_a_time():
@@ -410,7 +420,7 @@ def test_what_strangers_write_does_not_stand_in_for_reads_from_a_cache():
     half = counters(read_bytes=300_000 * 4096, write_ios=300_000, write_bytes=300_000 * 4096)
     assert state(observe(counters=half), "device_bytes") == "failed"
     shallow = counters(read_ticks=6 * 1000, write_ticks=6 * 30_000)
-    assert state(observe(counters=shallow), "depth_achieved") == "failed"
+    assert state(observe(plan=dataclasses.replace(PLAN, cache="cold"), counters=shallow), "depth_achieved") == "failed"
 
 
 def test_a_mix_is_counted_both_ways():
