@@ -9,6 +9,7 @@ enum { GPUIO_CLOCK_MONOTONIC, GPUIO_CLOCK_TSC };
 enum { GPUIO_READ, GPUIO_WRITE };
 enum { GPUIO_SEQUENTIAL, GPUIO_RANDOM, GPUIO_ZIPF };
 enum { GPUIO_SYNC_NONE, GPUIO_SYNC_END, GPUIO_SYNC_EVERY };
+enum { GPUIO_WAIT_SLEEP, GPUIO_WAIT_SPIN };
 
 #define GPUIO_KNOB_FIXED_BUFFERS ...
 #define GPUIO_KNOB_REGISTERED_FILES ...
@@ -94,6 +95,11 @@ struct gpuio_spec {
 	const uint32_t *stop;
 	const struct gpuio_clock *clock;
 	struct gpuio_pool *pool;
+	const int32_t *sq_cpus;
+	uint32_t sq_idle_ms;
+	const uint64_t *arrivals;
+	uint64_t n_arrivals;
+	uint32_t arrival_wait;
 	const char *library;
 	...;
 };
@@ -130,6 +136,8 @@ struct gpuio_window {
 	uint64_t max_in_flight;
 	uint64_t verified, bad;
 	uint64_t first_bad_offset;
+	uint64_t scheduled;
+	uint64_t late;
 	double clock_ppm;
 	...;
 };
@@ -141,12 +149,23 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out);
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run);
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why);
+int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker);
 int gpuio_close(struct gpuio_run *run);
 int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
+
+struct gpuio_bare_result {
+	uint64_t ios;
+	uint64_t ns;
+	uint64_t cpu_ns;
+};
+
+int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
 struct gpuio_engine {
 	const char *name;

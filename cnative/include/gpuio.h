@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUIO_ABI 1
+#define GPUIO_ABI 2
 
 /* ---- words for people -------------------------------------------------------------------------------------- */
 
@@ -105,6 +105,10 @@ enum {
 	GPUIO_KNOB_REQUIRE = 1 << 15,         /* a knob that cannot be had is an error instead of being recorded as off */
 };
 
+/* How an open loop waits for the next arrival while nothing completes: SLEEP in the kernel (absolute deadline, TIMER or the
+ * engine's own wait with a time-out), SPIN on the clock and the completion queue. */
+enum { GPUIO_WAIT_SLEEP = 0, GPUIO_WAIT_SPIN = 1 };
+
 struct gpuio_spec {
 	const char *engine;
 	int fd;                 /* opened by the caller with the flags the cell wants; never closed here; -1 for null */
@@ -130,6 +134,14 @@ struct gpuio_spec {
 	                         * NULL; may live in memory shared with another process */
 	const struct gpuio_clock *clock;
 	struct gpuio_pool *pool; /* serves one open run at a time */
+	/* io_uring's submission poller: a CPU of its own per worker (SQ_AFF), -1 = wherever; NULL = none chosen */
+	const int32_t *sq_cpus;
+	uint32_t sq_idle_ms;    /* how long the poller spins without work before it sleeps; 0 = 50 */
+	/* Open loop: arrivals[i] = intended start of request i, ns after the window's start, ascending. NULL = closed loop.
+	 * A window is then exactly the schedule: ios must equal n_arrivals; request i belongs to worker i % jobs. */
+	const uint64_t *arrivals;
+	uint64_t n_arrivals;
+	uint32_t arrival_wait;  /* GPUIO_WAIT_* */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
 };
 
@@ -160,7 +172,10 @@ struct gpuio_window {
 	uint64_t cpu_ns;           /* CLOCK_PROCESS_CPUTIME_ID */
 	uint64_t user_ns, system_ns; /* getrusage(RUSAGE_SELF) */
 	uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
-	/* in-flight, counted at submit and reap by its own stamps, in each worker from its ramp end to its drain start */
+	/* in-flight, counted at submit and reap, in each worker from its ramp end to its drain start. Where requests end the
+	 * counter has stamps of its own, which no latency has in it; where they begin it has, too, unless they are sent one at a
+	 * time behind a queue of 8 or more. At depth 1 it is the latencies' sum by definition. Time in fdatasync between
+	 * writes is left out; then, and in an open loop, the stretch begins with the first request. */
 	double mean_in_flight;     /* integral of all workers / steady_ns; 0 when there was no steady stretch */
 	uint64_t steady_ns;        /* from the first worker's ramp end to the last one's drain start */
 	uint64_t steady_ios;       /* completions inside the workers' stretches */
@@ -170,6 +185,9 @@ struct gpuio_window {
 	/* verification inside the loop */
 	uint64_t verified, bad;    /* blocks checked; blocks with a bad sector */
 	uint64_t first_bad_offset;
+	/* open loop */
+	uint64_t scheduled;        /* arrivals of this window; 0 = closed loop */
+	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start */
 	/* clock: TSC scale against CLOCK_MONOTONIC over this window */
 	double clock_ppm;          /* |measured / used - 1| * 1e6; 0 for CLOCK_MONOTONIC */
 };
@@ -190,18 +208,36 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
+/* Open loop only (empty otherwise). lag: intended start .. before submit. response: intended start .. reaped, which is what
+ * a user waits for; lat stays the service time. */
+const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
 /* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
  * wrote last (writes, with pread on spec->fd). Counts blocks. */
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* every worker really has */
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
+int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */
 int gpuio_close(struct gpuio_run *run);
 
 /* Offsets only, for tests and for checks against strace: writes the first n offsets (and ops) of a worker. */
 int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);
+
+/* ---- the yardstick ------------------------------------------------------------------------------------------- */
+
+struct gpuio_bare_result {
+	uint64_t ios;
+	uint64_t ns;     /* from the first submission to the last completion */
+	uint64_t cpu_ns; /* CLOCK_THREAD_CPUTIME_ID of the one thread */
+};
+
+/* What a loop costs that measures nothing: reads (engine io_uring) or NOPs (io_uring_nop) as the spec says, with the same
+ * library, ring, buffers and offsets as the job loop, but no stamp, histogram, count of kinds or check, for about `ns`
+ * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
+int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
@@ -223,7 +259,7 @@ struct gpuio_io {
 	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
 	int64_t result;  /* bytes moved, or -errno */
 	void *priv;      /* the engine's own, zero at open */
-	uint64_t started, submitted; /* ticks; the job loop's */
+	uint64_t started, submitted, intended; /* ticks; the job loop's */
 };
 
 struct gpuio_job {
@@ -232,8 +268,9 @@ struct gpuio_job {
 	uint32_t worker;
 	uint32_t effective; /* GPUIO_KNOB_*; set by open */
 	struct gpuio_io *ios; /* depth requests, buffers set: an engine may register them in open */
-	struct gpuio_why why;
+	struct gpuio_why why; /* open: why it failed, or why a knob is off; submit and reap: why they return -errno */
 	void *priv;
+	int32_t ring_fd; /* -1; an engine with an io_uring may put its descriptor here */
 };
 
 struct gpuio_engine {
@@ -251,6 +288,14 @@ struct gpuio_engine {
 	int (*reap)(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max);
 	/* Required. Called in the worker's own thread, also after a failed open. */
 	void (*close)(struct gpuio_job *job);
+	/* Optional, NULL = the job loop's own way, given behind each. */
+	/* Stores up to max finished requests like reap, waiting for one of them at most until deadline_ns (CLOCK_MONOTONIC), and
+	 * returns how many, 0 = the deadline came first. Called with requests in flight only. (reap in turn with short sleeps) */
+	int (*wait)(struct gpuio_job *job, struct gpuio_io **done, unsigned max, uint64_t deadline_ns);
+	/* Makes what was written durable, nothing being in flight; whole: metadata too. 0 or -errno. (fsync, fdatasync of fd) */
+	int (*sync)(struct gpuio_job *job, int whole);
+	/* Reads once, outside windows and from another thread than the worker's, for gpuio_sweep. Bytes or -errno. (pread of fd) */
+	int64_t (*read_back)(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset);
 };
 
 unsigned gpuio_engine_count(void);                              /* built in, then loaded */

@@ -11,6 +11,7 @@
 #define MAX_JOBS 4096u
 #define MAX_DEPTH (1u << 20)
 #define MAX_BLOCK (1u << 30)
+#define MAX_ARRIVAL_NS UINT64_C(1000000000000000)
 
 #define REFUSE(code, ...)                                                                                                    \
 	do {                                                                                                                 \
@@ -55,6 +56,22 @@ static int check_kind(const struct gpuio_spec *spec, const struct gpuio_engine *
 	return 0;
 }
 
+static int check_arrivals(const struct gpuio_spec *spec, struct gpuio_why *why)
+{
+	if (!spec->arrivals != !spec->n_arrivals)
+		REFUSE(-EINVAL, "%" PRIu64 " arrivals without a list of them, or a list without arrivals", spec->n_arrivals);
+	if (spec->arrival_wait > GPUIO_WAIT_SPIN)
+		REFUSE(-EINVAL, "arrival wait %" PRIu32 " is not known: use sleep or spin", spec->arrival_wait);
+	for (uint64_t i = 1; i < spec->n_arrivals; i++)
+		if (spec->arrivals[i] < spec->arrivals[i - 1])
+			REFUSE(-EINVAL, "arrival %" PRIu64 " at %" PRIu64 " ns comes before the one in front of it at %" PRIu64
+			       " ns: sort them", i, spec->arrivals[i], spec->arrivals[i - 1]);
+	if (spec->n_arrivals && spec->arrivals[spec->n_arrivals - 1] > MAX_ARRIVAL_NS)
+		REFUSE(-EINVAL, "the last arrival is at %" PRIu64 " ns: a schedule may last 10^15 ns (11 days)",
+		       spec->arrivals[spec->n_arrivals - 1]);
+	return 0;
+}
+
 static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	if (!engine_moves_data(engine))
@@ -74,6 +91,8 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 	rc = check_geometry(spec, engine, why);
 	if (rc == 0)
 		rc = check_kind(spec, engine, why);
+	if (rc == 0)
+		rc = check_arrivals(spec, why);
 	if (rc == 0)
 		rc = check_file(spec, engine, why);
 	if (rc == 0)

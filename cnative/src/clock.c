@@ -14,7 +14,10 @@
 
 #define CALIBRATION_NS 10000000u
 #define PAIR_TRIES 16
-#define COST_STAMPS 2000
+#define COST_STAMPS 250
+#define COST_BATCHES 8
+#define STEP_STAMPS 4000000 /* some 100 ms: longer than a tick of any kernel */
+#define NEVER_STEPPED UINT64_C(1000000000) /* what a clock that stood still all that time is said to resolve */
 
 /* NULL when stamps may be taken from the TSC, else the reason why not. */
 static const char *tsc_doubt(char *scratch, size_t size)
@@ -93,20 +96,43 @@ static void calibrate(struct gpuio_clock *clock)
 	clock->ns_per_tick = (double)(to.ns - from.ns) / (double)(to.ticks - from.ticks);
 }
 
+static uint64_t smaller_step(uint64_t step, uint64_t last, uint64_t now)
+{
+	return now > last && now - last < step ? now - last : step;
+}
+
 static void measure_stamp(struct gpuio_clock *clock)
 {
 	struct gpuio_ticker ticker = gpuio_ticker_of(clock);
-	uint64_t first = stamp(&ticker), last = first, step = UINT64_MAX;
+	uint64_t first = stamp(&ticker), last = first, step = UINT64_MAX, cheapest = UINT64_MAX;
+	unsigned stamps = 0;
 
-	for (int i = 0; i < COST_STAMPS; i++) {
+	/* The cheapest of several batches: one that was interrupted tells the interrupt's cost. */
+	for (int batch = 0; batch < COST_BATCHES; batch++) {
+		uint64_t from = last;
+
+		for (int i = 0; i < COST_STAMPS; i++) {
+			uint64_t now = stamp(&ticker);
+
+			step = smaller_step(step, last, now);
+			last = now;
+		}
+		if (last - from < cheapest)
+			cheapest = last - from;
+		stamps += COST_STAMPS;
+	}
+	clock->cost_ns = (double)ticks_to_ns(&ticker, cheapest) / COST_STAMPS;
+	/* A clock that did not move in all of them is coarse: how coarse shows when it does. */
+	while (step == UINT64_MAX && stamps < STEP_STAMPS) {
 		uint64_t now = stamp(&ticker);
 
-		if (now > last && now - last < step)
-			step = now - last;
+		step = smaller_step(step, last, now);
 		last = now;
+		stamps++;
 	}
-	clock->cost_ns = (double)ticks_to_ns(&ticker, ticks_between(first, last)) / COST_STAMPS;
-	clock->resolution_ns = step == UINT64_MAX ? 0 : ticks_to_ns(&ticker, step);
+	if (cheapest == 0)
+		clock->cost_ns = (double)ticks_to_ns(&ticker, ticks_between(first, last)) / stamps;
+	clock->resolution_ns = step == UINT64_MAX ? NEVER_STEPPED : ticks_to_ns(&ticker, step);
 	if (clock->resolution_ns == 0)
 		clock->resolution_ns = 1;
 }

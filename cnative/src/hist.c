@@ -12,7 +12,7 @@ void gpuio_hist_reset(struct gpuio_hist *h)
 
 void gpuio_hist_add(struct gpuio_hist *h, uint64_t ns)
 {
-	hist_add(h, ns);
+	hist_add_n(h, ns, 1);
 }
 
 void gpuio_hist_merge(struct gpuio_hist *into, const struct gpuio_hist *from)

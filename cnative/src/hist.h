@@ -19,20 +19,21 @@ static inline unsigned hist_bin(uint64_t ns)
 	       (unsigned)(ns >> (exponent - GPUIO_HIST_SUB_BITS));
 }
 
-static inline void hist_add(struct gpuio_hist *h, uint64_t ns)
+/* n values of ns each. */
+static inline void hist_add_n(struct gpuio_hist *h, uint64_t ns, uint64_t n)
 {
 	unsigned bin = hist_bin(ns);
 
-	h->count++;
-	h->sum_ns += ns;
+	h->count += n;
+	h->sum_ns += n * ns;
 	if (ns < h->min_ns)
 		h->min_ns = ns;
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 	if (__builtin_expect(bin < GPUIO_HIST_BINS, 1))
-		h->bins[bin]++;
+		h->bins[bin] += n;
 	else
-		h->overflow++;
+		h->overflow += n;
 }
 
 #endif

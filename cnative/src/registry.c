@@ -16,6 +16,12 @@ static const struct gpuio_engine *const built_in[] = {
 	&gpuio_engine_psync,
 	&gpuio_engine_libaio,
 	&gpuio_engine_io_uring,
+	&gpuio_engine_io_uring_sqpoll,
+	&gpuio_engine_io_uring_iopoll,
+	&gpuio_engine_io_uring_full,
+	&gpuio_engine_io_uring_cmd,
+	&gpuio_engine_io_uring_nop,
+	&gpuio_engine_mmap,
 };
 
 #define BUILT_IN (sizeof(built_in) / sizeof(built_in[0]))

@@ -9,5 +9,11 @@ extern const struct gpuio_engine gpuio_engine_null;
 extern const struct gpuio_engine gpuio_engine_psync;
 extern const struct gpuio_engine gpuio_engine_libaio;
 extern const struct gpuio_engine gpuio_engine_io_uring;
+extern const struct gpuio_engine gpuio_engine_io_uring_sqpoll;
+extern const struct gpuio_engine gpuio_engine_io_uring_iopoll;
+extern const struct gpuio_engine gpuio_engine_io_uring_full;
+extern const struct gpuio_engine gpuio_engine_io_uring_cmd;
+extern const struct gpuio_engine gpuio_engine_io_uring_nop;
+extern const struct gpuio_engine gpuio_engine_mmap;
 
 #endif

@@ -50,6 +50,8 @@ static void free_run(struct gpuio_run *run)
 	free(run->workers);
 	free(run->library);
 	free(run->cpus);
+	free(run->sq_cpus);
+	free(run->arrivals);
 	free(run);
 }
 
@@ -63,6 +65,7 @@ static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buf
 	w->job.spec = &run->spec;
 	w->job.engine = run->engine;
 	w->job.worker = index;
+	w->job.ring_fd = -1;
 	w->ticker = gpuio_ticker_of(&run->clock);
 	w->slots = calloc(depth, sizeof(*w->slots));
 	w->free = calloc(depth, sizeof(*w->free));
@@ -97,6 +100,30 @@ static int make_locks(struct gpuio_run *run)
 	return 0;
 }
 
+static void *copy_of(const void *from, size_t bytes)
+{
+	void *to = malloc(bytes);
+
+	return to ? memcpy(to, from, bytes) : NULL;
+}
+
+/* The caller's lists may go once the run is open. */
+static int copy_lists(struct gpuio_run *run, const struct gpuio_spec *spec)
+{
+	size_t jobs = spec->jobs;
+
+	if (spec->cpus)
+		run->spec.cpus = run->cpus = copy_of(spec->cpus, jobs * sizeof(*spec->cpus));
+	if (spec->sq_cpus)
+		run->spec.sq_cpus = run->sq_cpus = copy_of(spec->sq_cpus, jobs * sizeof(*spec->sq_cpus));
+	if (spec->arrivals)
+		run->spec.arrivals = run->arrivals = copy_of(spec->arrivals, spec->n_arrivals * sizeof(*spec->arrivals));
+	if (spec->library)
+		run->spec.library = run->library = strdup(spec->library);
+	return (spec->cpus && !run->cpus) || (spec->sq_cpus && !run->sq_cpus) || (spec->arrivals && !run->arrivals) ||
+	       (spec->library && !run->library) ? -ENOMEM : 0;
+}
+
 /* A run with everything the windows need, but no thread yet and no buffers taken when it fails. */
 static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_run **out,
 		    struct gpuio_why *why)
@@ -114,24 +141,13 @@ static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *en
 	run->clock = *spec->clock;
 	run->spec.clock = &run->clock;
 	run->spec.engine = engine->name;
-	run->spec.cpus = NULL;
-	run->spec.library = NULL;
 	gpuio_hist_reset(&run->slat);
 	gpuio_hist_reset(&run->clat);
 	gpuio_hist_reset(&run->lat);
-	if (spec->cpus) {
-		run->cpus = calloc(spec->jobs, sizeof(*run->cpus));
-		if (!run->cpus)
-			return rc;
-		memcpy(run->cpus, spec->cpus, spec->jobs * sizeof(*run->cpus));
-		run->spec.cpus = run->cpus;
-	}
-	if (spec->library) {
-		run->library = strdup(spec->library);
-		if (!run->library)
-			return rc;
-		run->spec.library = run->library;
-	}
+	gpuio_hist_reset(&run->lag);
+	gpuio_hist_reset(&run->response);
+	if (copy_lists(run, spec))
+		return rc;
 	run->workers = aligned_alloc(64, spec->jobs * sizeof(*run->workers));
 	if (!run->workers)
 		return rc;
@@ -277,4 +293,9 @@ uint32_t gpuio_effective_knobs(const struct gpuio_run *run)
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why)
 {
 	*why = run->knob_why;
+}
+
+int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker)
+{
+	return worker < run->spec.jobs ? run->workers[worker].job.ring_fd : -1;
 }

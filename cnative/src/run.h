@@ -9,21 +9,13 @@
 #include <stdbool.h>
 
 #include "clock.h"
+#include "flow.h"
 #include "gpuio.h"
 #include "offsets.h"
 #include "process.h"
 
 #define GPUIO_MAX_ERRORS 64
 #define GPUIO_UNUSED INT64_MIN /* io->result of a slot that no request of this window has used */
-
-/* Requests in flight over time, by stamps of its own: the latencies must not vouch for themselves. */
-struct gpuio_flow {
-	uint64_t level, max;
-	uint64_t last, integral;        /* ticks; requests x ticks since `start` */
-	uint64_t start, ticks, settled; /* the steady stretch: from, length, its integral */
-	uint64_t ios, lat_ns;           /* completions in it */
-	bool on, over;
-};
 
 /* What one worker counted in one window. */
 struct gpuio_tally {
@@ -32,6 +24,7 @@ struct gpuio_tally {
 	uint64_t first_error_offset;
 	uint64_t syncs, sync_ns;
 	uint64_t verified, bad, first_bad_offset;
+	uint64_t late; /* open loop */
 	bool stopped;
 	struct gpuio_flow flow;
 };
@@ -44,23 +37,37 @@ struct gpuio_worker {
 	struct gpuio_io *slots;
 	struct gpuio_io **free, **batch, **done; /* depth pointers each */
 	uint32_t nfree;
+	uint32_t nqueued;   /* merged: the first ones of batch are with the engine, which has yet to submit them */
 	uint32_t unsynced;  /* writes since the last fdatasync; goes on from window to window */
 	bool sync_due;
 	bool observable;    /* submit returns before the I/O is over and has really submitted it */
+	bool verifies;      /* every read is checked inside the window */
+	bool scheduled;     /* open loop */
+	bool synchronous;   /* the engine is */
+	bool alone;         /* depth 1 */
+	bool merged;        /* submit only queues; what it took begins with the next reap */
+	bool coarse;        /* fewer stamps will do, see steps.h */
+	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */
+	uint32_t ramp;      /* requests issued when the steady stretch begins */
+	double ticks_per_ns;
+	uint64_t late_ticks; /* open loop: a request sent later than this is late */
 	uint64_t share;     /* requests of this window */
+	uint64_t issued;    /* of them, taken by the engine */
+	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
 	struct gpuio_tally tally;
 	struct gpuio_worker_result result;
 	uint64_t finished;  /* generation of the last window it finished; under run->lock */
 	int open_error;
 	bool started;
 	pthread_t thread;
-	struct gpuio_hist slat, clat, lat;
+	struct gpuio_hist slat, clat, lat, lag, response;
 };
 
 struct gpuio_run {
 	struct gpuio_spec spec; /* its pointers lead to the copies below */
 	struct gpuio_clock clock;
-	int32_t *cpus;
+	int32_t *cpus, *sq_cpus;
+	uint64_t *arrivals;
 	char *library;
 	const struct gpuio_engine *engine;
 	struct gpuio_worker *workers;
@@ -80,18 +87,19 @@ struct gpuio_run {
 	atomic_uint arrived;    /* workers at the start barrier */
 	pthread_barrier_t barrier;
 
-	uint64_t start_ns;      /* written by the last worker to arrive or to finish */
+	uint64_t start_ns, start_ticks; /* written by the last worker to arrive or to finish */
 	struct gpuio_usage usage_start, usage_end;
 	struct gpuio_clock_pair pair_start, pair_end;
-	struct gpuio_hist slat, clat, lat;
+	struct gpuio_hist slat, clat, lat, lag, response;
 };
 
 /* check.c: refuses a spec that cannot work, before anything is started. */
 int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why);
 /* worker.c */
 void *gpuio_worker_main(void *worker);
-/* loop.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
-int gpuio_worker_loop(struct gpuio_worker *w);
+/* loop.c and arrivals.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
+int gpuio_closed_loop(struct gpuio_worker *w);
+int gpuio_open_loop(struct gpuio_worker *w);
 /* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
 bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);
 /* window.c */

@@ -24,29 +24,38 @@ static void judge(struct finding *finding, uint64_t bad_sectors, uint64_t first)
 		finding->first_bad = first;
 }
 
-static int read_back(const struct gpuio_run *run, const struct gpuio_io *io, void *scratch, struct finding *finding,
+static int64_t read_once(struct gpuio_worker *w, const struct gpuio_io *io, void *scratch)
+{
+	ssize_t n;
+
+	if (w->job.engine->read_back)
+		return w->job.engine->read_back(&w->job, scratch, io->length, io->offset);
+	do {
+		n = pread(w->run->spec.fd, scratch, io->length, (off_t)io->offset);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int read_back(struct gpuio_worker *w, const struct gpuio_io *io, void *scratch, struct finding *finding,
 		     struct gpuio_why *why)
 {
 	uint64_t first = io->offset, bad = 1;
-	ssize_t n;
+	int64_t n = read_once(w, io, scratch);
 
-	do {
-		n = pread(run->spec.fd, scratch, io->length, (off_t)io->offset);
-	} while (n < 0 && errno == EINTR);
 	if (n < 0) {
-		int err = errno;
+		int err = (int)-n;
 
 		gpuio_say(why, "written data at offset %" PRIu64 " cannot be read back (%s)%s", io->offset, strerror(err),
 			  err == EBADF ? ": open the file for reading and writing" : "");
 		return -err;
 	}
-	if (n == (ssize_t)io->length)
-		bad = gpuio_pattern_check(scratch, io->length, io->offset, run->spec.pattern_seed, &first);
+	if (n == (int64_t)io->length)
+		bad = gpuio_pattern_check(scratch, io->length, io->offset, w->run->spec.pattern_seed, &first);
 	judge(finding, bad, first);
 	return 0;
 }
 
-static int sweep_slot(const struct gpuio_run *run, const struct gpuio_io *io, void *scratch, struct finding *finding,
+static int sweep_slot(struct gpuio_worker *w, const struct gpuio_io *io, void *scratch, struct finding *finding,
 		      struct gpuio_why *why)
 {
 	uint64_t first = 0, bad;
@@ -54,8 +63,8 @@ static int sweep_slot(const struct gpuio_run *run, const struct gpuio_io *io, vo
 	if (io->result != (int64_t)io->length || pattern_whole(io->length, io->offset) == 0)
 		return 0;
 	if (io->op == GPUIO_WRITE)
-		return read_back(run, io, scratch, finding, why);
-	bad = gpuio_pattern_check(io->buf, io->length, io->offset, run->spec.pattern_seed, &first);
+		return read_back(w, io, scratch, finding, why);
+	bad = gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first);
 	judge(finding, bad, first);
 	return 0;
 }
@@ -81,7 +90,7 @@ int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_
 	}
 	for (uint32_t w = 0; rc == 0 && w < run->spec.jobs; w++)
 		for (uint32_t i = 0; rc == 0 && i < run->spec.depth; i++)
-			rc = sweep_slot(run, &run->workers[w].slots[i], scratch, &finding, why);
+			rc = sweep_slot(&run->workers[w], &run->workers[w].slots[i], scratch, &finding, why);
 	free(scratch);
 	*checked = finding.checked;
 	*bad = finding.bad;

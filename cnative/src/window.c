@@ -11,7 +11,8 @@
 
 /*
  * Over one stretch of time for all workers, from the first one's ramp end to the last one's drain start. Each over its own
- * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once.
+ * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once. Time left out for
+ * syncs has moved a stretch's start.
  */
 static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 {
@@ -30,8 +31,8 @@ static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 		if (f->start + f->ticks > last)
 			last = f->start + f->ticks;
 		settled += (double)f->settled;
-		window->steady_ios += f->ios;
-		window->steady_lat_ns += f->lat_ns;
+		window->steady_ios += f->steady_ios;
+		window->steady_lat_ns += f->steady_lat_ns;
 	}
 	ticks = ticks_between(first, last);
 	window->steady_ns = ticks_to_ns(ticker, ticks);
@@ -62,6 +63,7 @@ static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window
 		window->first_error_offset = t->first_error_offset;
 	}
 	window->errors += t->errors;
+	window->late += t->late;
 	if (t->stopped)
 		window->stopped = 1;
 	if (w->result.end_ns > window->end_ns)
@@ -73,6 +75,9 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 	gpuio_hist_reset(&run->slat);
 	gpuio_hist_reset(&run->clat);
 	gpuio_hist_reset(&run->lat);
+	gpuio_hist_reset(&run->lag);
+	gpuio_hist_reset(&run->response);
+	window->scheduled = run->spec.n_arrivals;
 	window->start_ns = run->start_ns;
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
 		const struct gpuio_worker *w = &run->workers[i];
@@ -81,6 +86,10 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 		gpuio_hist_merge(&run->lat, &w->lat);
 		gpuio_hist_merge(&run->slat, &w->slat);
 		gpuio_hist_merge(&run->clat, w->observable ? &w->clat : &w->lat);
+		if (!w->scheduled)
+			continue;
+		gpuio_hist_merge(&run->lag, &w->lag);
+		gpuio_hist_merge(&run->response, &w->response);
 	}
 	add_flows(run, window);
 	gpuio_usage_between(&run->usage_start, &run->usage_end, window);
@@ -99,10 +108,14 @@ static void share_out(struct gpuio_run *run, uint64_t ios)
 static int worker_failure(struct gpuio_run *run, struct gpuio_why *why)
 {
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
-		int error = run->workers[i].result.error;
+		const struct gpuio_worker *w = &run->workers[i];
+		int error = w->result.error;
 
 		if (error) {
-			gpuio_say(why, "worker %" PRIu32 ": the engine %s failed (%s)", i, run->engine->name, strerror(-error));
+			if (w->job.why.text[0])
+				*why = w->job.why;
+			else
+				gpuio_say(why, "worker %" PRIu32 ": the engine %s failed (%s)", i, run->engine->name, strerror(-error));
 			return error;
 		}
 	}
@@ -134,6 +147,11 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 	}
 	if (ios == 0) {
 		gpuio_say(why, "a window needs at least one I/O");
+		return -EINVAL;
+	}
+	if (run->spec.arrivals && ios != run->spec.n_arrivals) {
+		gpuio_say(why, "a window of %" PRIu64 " I/Os does not fit a schedule of %" PRIu64 " arrivals: it is the whole schedule",
+			  ios, run->spec.n_arrivals);
 		return -EINVAL;
 	}
 	share_out(run, ios);
@@ -182,6 +200,16 @@ const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run)
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run)
 {
 	return &run->lat;
+}
+
+const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run)
+{
+	return &run->lag;
+}
+
+const struct gpuio_hist *gpuio_response(const struct gpuio_run *run)
+{
+	return &run->response;
 }
 
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out)

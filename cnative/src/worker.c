@@ -4,12 +4,16 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "buffers.h"
 #include "run.h"
+#include "steps.h"
 #include "why.h"
+
+#define LATE_NS 200000u /* of an arrival that is sent late, when the mean gap between arrivals is shorter */
 
 static const struct {
 	uint32_t bit;
@@ -80,6 +84,31 @@ static void fill_slots(struct gpuio_worker *w)
 	}
 }
 
+/* What stays the same for all requests of the run is decided once. */
+static void choose_ways(struct gpuio_worker *w)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+	uint64_t gap = spec->n_arrivals > 1 ? spec->arrivals[spec->n_arrivals - 1] / (spec->n_arrivals - 1) : 0;
+
+	w->synchronous = w->job.engine->flags & GPUIO_ENGINE_SYNC;
+	w->merged = w->job.effective & GPUIO_KNOB_MERGED_WAIT && !w->synchronous;
+	w->observable = !w->synchronous && !w->merged;
+	w->alone = spec->depth == 1;
+	w->verifies = spec->verify && engine_moves_data(w->job.engine);
+	w->scheduled = spec->arrivals != NULL;
+	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */
+	w->coarse = w->observable && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
+		    !w->scheduled;
+	w->unit = w->merged ? spec->depth : spec->submit_batch;
+	/* A queue that is emptied again and again, or filled by arrivals, has no ramp that could be told from the rest. */
+	w->ramp = w->scheduled || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
+	w->ticks_per_ns = 1.0 / w->run->clock.ns_per_tick;
+	w->late_ticks = (uint64_t)((double)(gap > LATE_NS ? gap : LATE_NS) * w->ticks_per_ns);
+	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
+	if (w->scheduled)
+		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
 static int open_engine(struct gpuio_worker *w)
 {
 	int rc = pin(w);
@@ -91,8 +120,7 @@ static int open_engine(struct gpuio_worker *w)
 	if (rc == 0)
 		rc = check_knobs(w);
 	if (rc == 0) {
-		w->observable = !(w->job.engine->flags & GPUIO_ENGINE_SYNC) &&
-				!(w->job.effective & GPUIO_KNOB_MERGED_WAIT);
+		choose_ways(w);
 		fill_slots(w);
 		return 0;
 	}
@@ -122,7 +150,12 @@ static void begin_window(struct gpuio_worker *w)
 	gpuio_hist_reset(&w->slat);
 	gpuio_hist_reset(&w->clat);
 	gpuio_hist_reset(&w->lat);
+	gpuio_hist_reset(&w->lag);
+	gpuio_hist_reset(&w->response);
+	gpuio_say(&w->job.why, "%s", "");
 	w->result.error = 0;
+	w->issued = w->chain = 0;
+	w->nqueued = 0;
 	w->nfree = spec->depth;
 	for (uint32_t i = 0; i < spec->depth; i++) {
 		struct gpuio_io *io = &w->slots[i];
@@ -144,6 +177,7 @@ static void start_together(struct gpuio_run *run)
 		run->pair_start = gpuio_clock_pair(&ticker);
 		gpuio_usage_read(&run->usage_start);
 		run->start_ns = mono_ns();
+		run->start_ticks = stamp(&ticker);
 	}
 	pthread_barrier_wait(&run->barrier);
 }
@@ -165,6 +199,20 @@ static void finish_window(struct gpuio_worker *w, uint64_t generation)
 	pthread_mutex_unlock(&run->lock);
 }
 
+static int run_share(struct gpuio_worker *w)
+{
+	struct gpuio_tally *t = &w->tally;
+	int rc;
+
+	t->flow.last = stamp(&w->ticker);
+	rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
+	if (rc == 0 && w->run->spec.sync == GPUIO_SYNC_END)
+		gpuio_sync_file(w, true);
+	t->reads = t->ios - t->writes;
+	t->bytes = t->ios * w->run->spec.block;
+	return rc;
+}
+
 static void one_window(struct gpuio_worker *w, uint64_t generation)
 {
 	uint64_t cpu;
@@ -173,7 +221,7 @@ static void one_window(struct gpuio_worker *w, uint64_t generation)
 	start_together(w->run);
 	cpu = gpuio_thread_cpu_ns();
 	w->result.start_ns = mono_ns();
-	w->result.error = gpuio_worker_loop(w);
+	w->result.error = run_share(w);
 	w->result.end_ns = mono_ns();
 	w->result.cpu_ns = gpuio_thread_cpu_ns() - cpu;
 	w->result.ios = w->tally.ios;

@@ -297,11 +297,15 @@ int main(void)
 	writes_arrive("libaio", 1, 8, 1, GPUIO_RANDOM);
 	writes_arrive("libaio", 2, 16, 16, GPUIO_SEQUENTIAL);
 	writes_arrive("libaio", 2, 7, 3, GPUIO_RANDOM);
+	writes_arrive("mmap", 1, 1, 1, GPUIO_SEQUENTIAL);
+	writes_arrive("mmap", 3, 1, 1, GPUIO_RANDOM);
 	writes_arrive("skeleton", 1, 4, 2, GPUIO_RANDOM);
 	reads_are_checked("psync", 1);
 	reads_are_checked("libaio", 8);
+	reads_are_checked("mmap", 1);
 	reads_are_checked("skeleton", 16);
 	mixed("psync", 1);
+	mixed("mmap", 1);
 	mixed("libaio", 1);
 	syncs_every();
 	claims_are_not_believed();

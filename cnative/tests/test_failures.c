@@ -180,6 +180,7 @@ static void aio_limit(void)
 int main(void)
 {
 	short_reads("psync", 1);
+	short_reads("mmap", 1);
 	short_reads("libaio", 8);
 	failed_reads("psync", 1);
 	failed_reads("libaio", 8);

@@ -72,13 +72,50 @@ static void back_pressure(void)
 	f.spec.depth = 16;
 	f.spec.submit_batch = 8;
 	f.spec.reap_batch = 2;
-	run = fixture_run(&f);
-	w = fixture_window(run, 10007);
-	CHECK_EQ(w.ios, 10007);
-	CHECK_EQ(w.max_in_flight, 3);
-	CHECK(w.mean_in_flight <= 3.0);
-	CHECK_EQ(gpuio_lat(run)->count, 10007);
-	CHECK_EQ(gpuio_close(run), 0);
+	for (int merged = 0; merged <= 1; merged++) {
+		f.spec.knobs = merged ? GPUIO_KNOB_MERGED_WAIT : 0;
+		run = fixture_run(&f);
+		w = fixture_window(run, 10007);
+		CHECK_EQ(w.ios, 10007);
+		CHECK_EQ(w.max_in_flight, 3);
+		CHECK(w.mean_in_flight > 0.0 && w.mean_in_flight <= 3.0);
+		CHECK_EQ(gpuio_lat(run)->count, 10007);
+		CHECK_EQ(gpuio_slat(run)->count, merged ? 0 : 10007);
+		CHECK(gpuio_lat(run)->max_ns <= w.end_ns - w.start_ns); /* no request has another one's stamp */
+		CHECK_EQ(gpuio_close(run), 0);
+	}
+	fixture_close(&f);
+}
+
+/* Time in syncs is not time at the asked depth: an engine whose requests take 1 ms and whose syncs take 30 ms. */
+static void syncs_are_left_out(void)
+{
+	const struct gpuio_engine *engine;
+	struct gpuio_window w;
+	struct gpuio_run *run;
+	struct fixture f;
+
+	fixture_open(&f, 1 << 20);
+	CHECK_EQ(gpuio_engine_load("./clockwork.so", &engine, &f.why), 0);
+	setenv("CLOCKWORK_US", "1000", 1);
+	f.spec.engine = "clockwork";
+	f.spec.read_percent = 0;
+	f.spec.sync = GPUIO_SYNC_EVERY;
+	for (f.spec.sync_every = 1; f.spec.sync_every <= 7; f.spec.sync_every += 6) {
+		double by_latencies;
+
+		run = fixture_run(&f);
+		w = fixture_window(run, 20);
+		CHECK_EQ(w.syncs, 20 / f.spec.sync_every);
+		CHECK(w.sync_ns >= w.syncs * 30000000);
+		CHECK(w.steady_ns >= 19 * 1000000u);
+		CHECK(w.steady_ns + w.sync_ns <= w.end_ns - w.start_ns);
+		CHECK_EQ(w.steady_ios, 19); /* all but the last one, whose sending begins the end */
+		CHECK(w.mean_in_flight > 0.5 && w.mean_in_flight <= 1.0); /* with the syncs at most 0.25 */
+		by_latencies = w.steady_rate * (double)w.steady_lat_ns / (double)w.steady_ios / 1e9;
+		CHECK(fabs(by_latencies / w.mean_in_flight - 1.0) < 0.05);
+		CHECK_EQ(gpuio_close(run), 0);
+	}
 	fixture_close(&f);
 }
 
@@ -109,6 +146,7 @@ int main(void)
 	null_counts(3, 8, 1, 2); /* a worker without any I/O */
 	null_counts(1, 64, 1, 64);
 	back_pressure();
+	syncs_are_left_out();
 	usage_counts_cpu();
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "dl/liburing.h"
-#include "engines/io_uring.h"
+#include "engines/uring.h"
 #include "fixture.h"
 
 static void write_file(const char *path, const char *text)
@@ -17,13 +17,16 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
+static struct io_uring_params params;
+static unsigned entries = 32;
+
 static void explains(int error, const char *disabled, const char *status, const char *words)
 {
 	struct gpuio_why why;
 
 	write_file("fake_proc/sys/kernel/io_uring_disabled", disabled);
 	write_file("fake_proc/self/status", status);
-	gpuio_uring_explain_setup(error, 32, "fake_proc", &why);
+	gpuio_uring_explain_setup(error, &params, entries, "fake_proc", &why);
 	CHECK(mentions(&why, words));
 }
 
@@ -45,9 +48,22 @@ int main(void)
 	explains(ENOSYS, "0\n", free_, "the kernel has no io_uring");
 	explains(ENOSYS, "0\n", filtered, "or the seccomp filter of this container hides it");
 	explains(ENOMEM, "0\n", free_, "locked memory");
+	entries = 32769;
 	explains(EINVAL, "0\n", free_, "the most is 32768");
+	entries = 32;
+	explains(EINVAL, "0\n", free_, "does not know this kind of ring (set-up flags 0x0");
+	params.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32;
+	explains(EINVAL, "0\n", free_, "Linux 5.19");
+	params.flags = IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF;
+	params.sq_thread_cpu = 77;
+	explains(EINVAL, "0\n", free_, "cannot have CPU 77");
+	/* The three reasons for EPERM are told apart. */
+	explains(EPERM, "0\n", free_, "CAP_SYS_NICE (Linux 5.11)");
+	explains(EPERM, "0\n", filtered, "seccomp filter");
+	explains(EPERM, "2\n", filtered, "kernel.io_uring_disabled is 2");
+	params.flags = 0;
 	/* Kernels before 6.6 have no such file. */
-	gpuio_uring_explain_setup(EPERM, 32, "no_proc_here", &why);
+	gpuio_uring_explain_setup(EPERM, &params, 32, "no_proc_here", &why);
 	CHECK(mentions(&why, "Operation not permitted"));
 
 	gpuio_uring_explain_buffers(EFAULT, 4096, &why);

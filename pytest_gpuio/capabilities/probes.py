@@ -11,7 +11,14 @@ _ALL = (
     Capability("engine", "the compiled engine loads"),
     Capability("libaio", "kernel native AIO (io_setup)", parents=("engine",)),
     Capability("io_uring", "io_uring with a C library to drive it", parents=("engine",)),
-    Capability("o_direct", "the target's file system accepts O_DIRECT", per_target=True),
+    Capability("io_uring_sqpoll", "io_uring with a submission poller (SQPOLL)", parents=("io_uring",)),
+    Capability("io_uring_iopoll", "io_uring polling for completions (IOPOLL)", parents=("io_uring",)),
+    Capability("io_uring_full", "io_uring polling for both", parents=("io_uring",)),
+    Capability("io_uring_cmd", "commands through io_uring (IORING_OP_URING_CMD)", parents=("io_uring",)),
+    Capability("io_poll", "every device under the target has poll queues", per_target=True),
+    Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
+    Capability("file_io", "the target is read and written as a file", per_target=True),
+    Capability("o_direct", "the target's file system or device accepts O_DIRECT", per_target=True),
 )
 
 #: Every capability by name.

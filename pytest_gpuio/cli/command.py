@@ -17,6 +17,8 @@ from pytest_gpuio.core.errors import GpuioError
 USAGE: Final = 2
 
 _COMMANDS: Final = {
+    "probe": "what this machine and target can measure, and what is missing with the remedy",
+    "crosscheck": "the same cell by our engine and by fio, and what our own overhead is",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
     "validate": "check result files against the schema, and their numbers against each other",
@@ -30,7 +32,7 @@ Measuring is pytest's job:
 
 This command does what comes before and after:
 
-{chr(10).join(f"    gpuio {name:<9} {title}" for name, title in _COMMANDS.items())}
+{chr(10).join(f"    gpuio {name:<10} {title}" for name, title in _COMMANDS.items())}
 
 `gpuio COMMAND --help` shows each with examples. A first hour:
 

@@ -44,6 +44,7 @@ AXES: Final = (
     "batch",
     "cache",
     "durability",
+    "arrivals",
 )
 
 
@@ -60,6 +61,7 @@ class Cell:
         bs: bytes per request. qd: requests in flight per job. jobs: worker threads.
         submit_batch, reap_batch: requests per submit call, completions a reap waits for.
         cache: ``direct`` (O_DIRECT), ``cold`` or ``hot`` page cache.
+        arrivals: ``closed`` loop, or the label of an open loop's arrival process, ``poisson10000``.
         durability: ``none``, ``fsync`` (at the end, inside the window), ``fdatasync<N>`` or ``dsync``.
     """
 
@@ -76,6 +78,7 @@ class Cell:
     reap_batch: int = 1
     cache: Cache = "direct"
     durability: str = "none"
+    arrivals: str = "closed"
 
     @property
     def phase(self) -> str:

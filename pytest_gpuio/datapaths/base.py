@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pytest_gpuio.core.cell import CACHES, Cache
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -17,6 +19,7 @@ class Evidence:
         resident_growth: bytes of the region that entered the page cache during the cell; None when unknown.
         knobs: engine knobs every worker really had.
         helper_threads: names of kernel helper threads seen in the measuring child.
+        ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
     """
 
     engine: str
@@ -25,6 +28,8 @@ class Evidence:
     resident_growth: int | None
     knobs: frozenset[str]
     helper_threads: tuple[str, ...] = ()
+    ios: int = 0
+    interrupts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,9 @@ class DataPath:
         synchronous: the engine has one request in flight per job; queue depths above 1 are never generated.
         moves_data: False only for ``null``, which measures the tool itself.
         knobs: engine knobs asked for by default.
+        caches: page-cache modes that mean something for it; a mode that is not among them becomes the first.
+        submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
+        polls: workers poll for completions and never sleep: each reserves its core.
         prove: from evidence to the path really taken.
     """
 
@@ -65,6 +73,9 @@ class DataPath:
     prove: Callable[[Evidence], Proof]
     moves_data: bool = True
     knobs: frozenset[str] = frozenset()
+    caches: tuple[Cache, ...] = CACHES
+    submission_poller: bool = False
+    polls: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:
@@ -83,10 +94,33 @@ def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def kernel_path(name: str, engine: str) -> Callable[[Evidence], Proof]:
-    """A proof for paths whose only disguise is another engine: direct or buffered is told by the validity gates."""
+def kernel_path(
+    name: str, engine: str, *, helper: str | None = None, polled: bool = False
+) -> Callable[[Evidence], Proof]:
+    """A proof for paths through the kernel; direct or buffered is told by the validity gates.
+
+    Args:
+        name: the data path.
+        engine: the engine it must have run on.
+        helper: name of the kernel thread that makes the path what it is; without it, it was not taken.
+        polled: completions are polled: if the target's interrupts were seen to grow, it was not.
+    """
 
     def prove(evidence: Evidence) -> Proof:
-        return Proof(name if evidence.engine == engine else None, describe_kernel_io(evidence))
+        sentences = describe_kernel_io(evidence)
+        if evidence.engine != engine:
+            return Proof(None, sentences)
+        if helper is not None and helper not in evidence.helper_threads:
+            return Proof("io_uring", (*sentences, f"no {helper} thread used any CPU"))
+        if polled and evidence.interrupts is None:
+            return Proof(name, (*sentences, "interrupts of the target are unknown"))
+        if polled and evidence.interrupts is not None:
+            # A journal's own writes interrupt even beside polled requests.
+            interrupted = evidence.interrupts > evidence.ios // 10
+            told = f"the target interrupted {evidence.interrupts:,} times for {evidence.ios:,} requests"
+            sentences = (*sentences, f"{told}: {'not polled' if interrupted else 'polled'}")
+            if interrupted:
+                return Proof("io_uring", sentences)
+        return Proof(name, sentences)
 
     return prove

@@ -10,11 +10,29 @@ from types import MappingProxyType
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths.base import DataPath
 from pytest_gpuio.datapaths.io_uring import IO_URING
+from pytest_gpuio.datapaths.io_uring_cmd import IO_URING_CMD
+from pytest_gpuio.datapaths.io_uring_full import IO_URING_FULL
+from pytest_gpuio.datapaths.io_uring_iopoll import IO_URING_IOPOLL
+from pytest_gpuio.datapaths.io_uring_sqpoll import IO_URING_SQPOLL
 from pytest_gpuio.datapaths.libaio import LIBAIO
+from pytest_gpuio.datapaths.mmap import MMAP
 from pytest_gpuio.datapaths.null import NULL
 from pytest_gpuio.datapaths.psync import PSYNC
 
-_paths: dict[str, DataPath] = {path.name: path for path in (NULL, PSYNC, LIBAIO, IO_URING)}
+_paths: dict[str, DataPath] = {
+    path.name: path
+    for path in (
+        NULL,
+        PSYNC,
+        LIBAIO,
+        IO_URING,
+        IO_URING_SQPOLL,
+        IO_URING_IOPOLL,
+        IO_URING_FULL,
+        IO_URING_CMD,
+        MMAP,
+    )
+}
 
 #: Every known data path by name, in order of registration.
 DATAPATHS: Mapping[str, DataPath] = MappingProxyType(_paths)

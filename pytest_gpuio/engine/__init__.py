@@ -1,5 +1,6 @@
 """The compiled I/O engine, typed: clock, buffers, runs, histograms, data pattern."""
 
+from pytest_gpuio.engine.bare import BareResult, bare_uring
 from pytest_gpuio.engine.clock import Clock
 from pytest_gpuio.engine.engines import engine_is_synchronous, engine_names, find_liburing, load_engine, probe
 from pytest_gpuio.engine.histogram import Histogram
@@ -11,6 +12,7 @@ from pytest_gpuio.engine.spec import KNOBS, RunSpec
 
 __all__ = [
     "KNOBS",
+    "BareResult",
     "Clock",
     "Histogram",
     "Pool",
@@ -20,6 +22,7 @@ __all__ = [
     "Sweep",
     "Window",
     "WorkerResult",
+    "bare_uring",
     "engine_is_synchronous",
     "engine_names",
     "find_liburing",

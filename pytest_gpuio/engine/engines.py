@@ -43,7 +43,7 @@ def probe(name: str, library: str | None = None) -> str | None:
         None when it works, else one sentence with the remedy.
     """
     ffi = native().ffi
-    if library is None and name == "io_uring":
+    if library is None and needs_liburing(name):
         library = find_liburing()
     why = new_why()
     path = ffi.NULL if library is None else ffi.new("char[]", os.fsencode(library))
@@ -51,6 +51,11 @@ def probe(name: str, library: str | None = None) -> str | None:
     if code == 0:
         return None
     return text(why.text) or f"the engine {name} does not work here: {errno_text(code)}"
+
+
+def needs_liburing(name: str) -> bool:
+    """True for the engines that are driven through liburing."""
+    return name == "io_uring" or name.startswith("io_uring_")
 
 
 def load_engine(path: str | os.PathLike[str]) -> str:
@@ -75,7 +80,8 @@ def find_liburing() -> str | None:
     """The C library that drives io_uring: ``$GPUIO_LIBURING``, else the one inside PyPI's liburing wheel.
 
     Returns:
-        Its path; None when there is neither, and the engine then tries the system's ``liburing-ffi.so.2``.
+        Its path; None when there is neither, and the engine then tries the system's ``liburing-ffi.so.2`` and
+        ``liburing.so.2``.
     """
     named = os.environ.get("GPUIO_LIBURING")
     if named:

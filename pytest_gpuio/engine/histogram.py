@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any
 
 from pytest_gpuio.core.errors import EngineError
@@ -54,8 +55,10 @@ class Histogram:
 
     def bins(self) -> dict[int, int]:
         """Bin index to number of values, for the bins that have any."""
+        if not self._hist.count:
+            return {}
         counts = native().ffi.unpack(self._hist.bins, native().lib.GPUIO_HIST_BINS)
-        return {bin_: count for bin_, count in enumerate(counts) if count}
+        return {bin_: counts[bin_] for bin_ in compress(range(len(counts)), counts)}
 
     def quantile(self, q: float) -> int | None:
         """The smallest value, to the precision of a bin, with at least ``q`` of all values at or below it.

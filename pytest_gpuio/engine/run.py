@@ -60,6 +60,8 @@ class Window:
         steady_ios, steady_lat_ns: completions in it, sum of their latencies. steady_rate: completions per second.
         max_in_flight: sum over workers of each one's largest number in flight.
         verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
+        scheduled: open loop: arrivals of this window; 0 = closed loop.
+        late: of them sent more than max(200 us, one mean gap) after their intended start.
         clock_ppm: how far the TSC's scale was off CLOCK_MONOTONIC over this window; 0 for CLOCK_MONOTONIC.
         workers: the parts, in worker order.
     """
@@ -95,6 +97,8 @@ class Window:
     verified: int
     bad: int
     first_bad_offset: int
+    scheduled: int
+    late: int
     clock_ppm: float
     workers: tuple[WorkerResult, ...]
 
@@ -168,13 +172,16 @@ class Run:
         return tuple(WorkerResult(**{name: getattr(result, name) for name in names}) for result in results)
 
     def histograms(self) -> dict[str, Histogram]:
-        """Copies of the last window's ``slat``, ``clat`` and ``lat``, merged over workers.
+        """Copies of the last window's latency histograms by name, merged over workers.
 
-        ``slat`` is empty where the end of submission cannot be observed (synchronous engines, ``merged_wait``);
-        ``clat`` then equals ``lat``.
+        ``lat`` is from before submission to reaped; ``slat`` and ``clat`` are its parts before and after the end of
+        submission. Where that cannot be observed (synchronous engines, ``merged_wait``) ``slat`` is empty and ``clat``
+        equals ``lat``. An open loop also has ``lag``, from the intended start to submission, and ``response``, from the
+        intended start to reaped; in a closed loop both are empty.
         """
         lib, run = native().lib, self._open
-        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in ("slat", "clat", "lat")}
+        names = ("slat", "clat", "lat", "lag", "response")
+        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in names}
 
     def sweep(self) -> Sweep:
         """Check what the last window left: reads in their buffers, writes by reading them back.
@@ -198,6 +205,12 @@ class Run:
         why = new_why()
         native().lib.gpuio_knob_reason(self._open, why)
         return text(why.text)
+
+    @property
+    def ring_fds(self) -> tuple[int, ...]:
+        """Descriptor of each worker's io_uring, as in ``/proc/self/fdinfo``; -1 where the engine has none."""
+        run = self._open
+        return tuple(int(native().lib.gpuio_ring_fd(run, worker)) for worker in range(self.spec.jobs))
 
     def close(self) -> None:
         """End the workers; closing twice does nothing.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pytest_gpuio.core.errors import EngineError
-from pytest_gpuio.engine.engines import find_liburing
+from pytest_gpuio.engine.engines import find_liburing, needs_liburing
 from pytest_gpuio.engine.native import native
 
 Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
+ArrivalWait = Literal["sleep", "spin"]
 
 #: Knobs that an engine may have; what it really had is :attr:`Run.effective_knobs`.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
@@ -26,6 +29,7 @@ _SYNCS: Final[Mapping[str, str]] = {
     "end": "GPUIO_SYNC_END",
     "every": "GPUIO_SYNC_EVERY",
 }
+_WAITS: Final[Mapping[str, str]] = {"sleep": "GPUIO_WAIT_SLEEP", "spin": "GPUIO_WAIT_SPIN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class RunSpec:
         cpus: one CPU per worker, -1 = not pinned; empty = none pinned.
         timeout_s: deadline of one window in seconds; 0 = none.
         library: the engine's library to open at run time; None = search.
+        sq_cpus: for io_uring's submission pollers, one CPU per worker, -1 = wherever; None = none chosen.
+        sq_idle_ms: milliseconds that such a poller spins without work before it sleeps; 0 = 50.
+        arrivals: open loop: intended start of each request in nanoseconds after the window's start, ascending; request
+            ``i`` belongs to worker ``i % jobs``, and a window is the whole schedule. None = closed loop.
+        arrival_wait: how the next arrival is waited for: ``sleep`` in the kernel, or ``spin`` on clock and completions.
     """
 
     engine: str
@@ -73,6 +82,10 @@ class RunSpec:
     cpus: tuple[int, ...] = ()
     timeout_s: float = 0.0
     library: str | None = None
+    sq_cpus: tuple[int, ...] | None = None
+    sq_idle_ms: int = 0
+    arrivals: array[int] | memoryview | None = None
+    arrival_wait: ArrivalWait = "sleep"
 
 
 def _bits(spec: RunSpec) -> int:
@@ -96,6 +109,20 @@ def _lookup(table: Mapping[str, str], key: str, what: str) -> int:
     return int(getattr(native().lib, table[key]))
 
 
+def _arrivals(arrivals: array[int] | memoryview, keep: list[Any]) -> tuple[int, Any]:
+    """Number of arrivals, and a pointer to them; the engine makes a copy."""
+    view = memoryview(arrivals)
+    if view.format not in ("Q", "L") or view.itemsize != 8 or view.ndim != 1 or not view.contiguous:
+        raise EngineError(
+            f"arrivals of {view.ndim} dimensions and item format {view.format!r}: give an array of type code 'Q'",
+            errno.EINVAL,
+        )
+    if len(view) == 0:
+        raise EngineError("there are no arrivals: give at least one, or none at all for a closed loop", errno.EINVAL)
+    keep.append(native().ffi.from_buffer("uint64_t[]", view))
+    return len(view), keep[-1]
+
+
 def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
     """The ``struct gpuio_spec *`` of a spec, without clock, pool and stop flag.
 
@@ -106,19 +133,20 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
         EngineError: a name is not known, or a number does not fit the engine's field.
     """
     ffi = native().ffi
-    if spec.cpus and len(spec.cpus) != spec.jobs:
-        raise EngineError(f"{len(spec.cpus)} CPUs are given for {spec.jobs} jobs: give one per job, or none")
+    for cpus in (spec.cpus, spec.sq_cpus):
+        if cpus and len(cpus) != spec.jobs:
+            raise EngineError(f"{len(cpus)} CPUs are given for {spec.jobs} jobs: give one per job, or none")
     if not 0.0 <= spec.timeout_s < 1e9:
         raise EngineError(f"a window's time-out of {spec.timeout_s} s: use 0 (none) to 1e9 s")
     library = spec.library
-    if library is None and spec.engine == "io_uring":
+    if library is None and needs_liburing(spec.engine):
         library = find_liburing()
     keep = [ffi.new("char[]", spec.engine.encode())]
     out = ffi.new("struct gpuio_spec *")
     out.engine = keep[0]
     plain = (
         "fd", "jobs", "depth", "block", "submit_batch", "reap_batch", "read_percent", "sync_every", "region_offset",
-        "region_bytes", "zipf_theta", "seed", "pattern_seed",
+        "region_bytes", "zipf_theta", "seed", "pattern_seed", "sq_idle_ms",
     )  # fmt: skip
     for name in plain:
         try:
@@ -130,9 +158,15 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
     out.knobs = _bits(spec)
     out.verify = int(spec.verify)
     out.timeout_ns = round(spec.timeout_s * 1e9)
+    out.arrival_wait = _lookup(_WAITS, spec.arrival_wait, "arrival wait")
     if spec.cpus:
         keep.append(ffi.new("int32_t[]", list(spec.cpus)))
         out.cpus = keep[-1]
+    if spec.sq_cpus:
+        keep.append(ffi.new("int32_t[]", list(spec.sq_cpus)))
+        out.sq_cpus = keep[-1]
+    if spec.arrivals is not None:
+        out.n_arrivals, out.arrivals = _arrivals(spec.arrivals, keep)
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
         out.library = keep[-1]

@@ -53,6 +53,11 @@ class Children:
         child = self._children[family] = Child(self._module, name=family, env=self._env, grace_s=self._grace_s)
         return child
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the children that are alive."""
+        return tuple(child.pid for child in self._children.values() if child.alive)
+
     def stop(self) -> None:
         """Sets the stop word of every child. Never blocks."""
         for child in list(self._children.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypedDict
 
@@ -57,6 +58,16 @@ def describe_cpu(root: Path) -> Cpu:
         scaling_driver=_policy(system, "scaling_driver"),
         max_cstate=_deepest_idle_state(system, online[0] if online else 0),
     )
+
+
+def numa_nodes(cpus: Iterable[int], root: str = "/") -> tuple[int, ...]:
+    """NUMA nodes that hold any of these CPUs; empty when sysfs does not say."""
+    wanted = set(cpus)
+    found = []
+    for folder in Path(root, "sys/devices/system/node").glob("node[0-9]*"):
+        if wanted.intersection(parse_cpu_list(read_text(folder / "cpulist"))):
+            found.append(int(folder.name.removeprefix("node")))
+    return tuple(sorted(found))
 
 
 def hypervisor(root: Path) -> str | None:

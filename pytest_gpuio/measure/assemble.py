@@ -8,12 +8,14 @@ from typing import Any
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
+from pytest_gpuio.measure import drift
+from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Latency
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,11 @@ def evidence(
         device_ratio=device_ratio if plan.cache == "direct" else None,
         resident_growth=resident_growth,
         knobs=frozenset(outcome["knobs"]),
-        helper_threads=tuple(sorted({t["name"] for t in outcome["threads"] if t["role"] == "kernel_helper"})),
+        helper_threads=tuple(
+            sorted({t["name"] for t in outcome["threads"] if t["role"] == "kernel_helper" and t["seconds"] > 0})
+        ),
+        ios=sum(w["ios"] for w in outcome["windows"]),
+        interrupts=outcome["interrupts"],
     )
 
 
@@ -59,7 +65,19 @@ def _cpu(seen: Observed) -> Cpu:
         ios=seen.totals.ios,
         bytes_moved=seen.totals.bytes,
         qd=seen.plan.qd,
+        polling_s=_polling(seen),
+        metered=seen.outcome["cpu"],
     )
+
+
+def _polling(seen: Observed) -> list[float]:
+    """CPU seconds of each thread that polls: rings' kernel threads, and workers that never sleep."""
+    spins = seen.path.polls or (seen.plan.open_loop and seen.plan.arrival_wait == "spin")
+    return [
+        thread["seconds"]
+        for thread in seen.outcome["threads"]
+        if thread["name"] == POLLER or (spins and thread["role"] == "submitter")
+    ]
 
 
 def _device(seen: Observed) -> Device:
@@ -101,6 +119,34 @@ def _latency(outcome: Mapping[str, Any]) -> Latency:
     }
 
 
+def _open_loop(seen: Observed) -> OpenLoop | None:
+    plan, windows = seen.plan, seen.outcome["windows"]
+    if not plan.open_loop:
+        return None
+    return {
+        "arrivals": plan.arrivals,
+        "wait": plan.arrival_wait,
+        "scheduled": sum(w["scheduled"] for w in windows),
+        "late": sum(w["late"] for w in windows),
+        "offered_rate": seen.outcome["offered_rate"],
+        "achieved_rate": seen.totals.ios / seen.totals.seconds,
+        "lag": _distribution(seen.outcome["latency"]["lag"]),
+        "response": _distribution(seen.outcome["latency"]["response"]),
+    }
+
+
+def _drift(found: drift.Drift) -> Drift:
+    return {
+        "slope_per_window_rel": found.slope_per_window_rel,
+        "first_to_last": found.first_to_last,
+        "trend_p": found.trend_p,
+        "change_points": [
+            {"index": change.index, "before": change.before, "after": change.after, "ratio": change.ratio}
+            for change in found.change_points
+        ],
+    }
+
+
 def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
@@ -138,6 +184,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "precision": plan.precision,
             "stop_reason": outcome["stop_reason"],
             "warmup_reason": outcome["warmup_reason"],
+            "drift": _drift(totals.drift),
         },
         cpu=_cpu(seen),
         device=device,
@@ -168,6 +215,8 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "resident_before": outcome["resident_before"],
             "resident_after": outcome["resident_after"],
         },
+        open_loop=_open_loop(seen),
+        surroundings=outcome["surroundings"],
         gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,

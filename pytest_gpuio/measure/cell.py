@@ -5,18 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
 from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
-from pytest_gpuio.measure import cpu, interrupts
+from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.host import LEAST_CONTROL_S
+from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
-from pytest_gpuio.targets import drop, open_target, resident_bytes, warm
+from pytest_gpuio.phases.arrivals import Arrivals
+from pytest_gpuio.targets import drop, held, open_target, resident_bytes, warm
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -25,8 +29,17 @@ _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
 
 
-def run_spec(plan: Plan, fd: int) -> RunSpec:
-    """The engine's view of a plan."""
+def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if plan.sq_cpus:
+        fields |= {"sq_cpus": plan.sq_cpus, "sq_idle_ms": plan.sq_idle_ms}
+    if arrivals is not None:
+        fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
+    return fields
+
+
+def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec:
+    """The engine's view of a plan; ``arrivals`` are the intended starts of an open loop, in nanoseconds."""
     return RunSpec(
         engine=plan.engine,
         fd=fd,
@@ -50,7 +63,23 @@ def run_spec(plan: Plan, fd: int) -> RunSpec:
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
         library=plan.library or find_liburing(),
+        **_new_fields(plan, arrivals),
     )
+
+
+@contextmanager
+def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
+    """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
+
+    Yields:
+        the descriptor, and whether it is an NVMe generic device.
+    """
+    with held(path) as device:
+        fd = open_target(path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync)
+        try:
+            yield fd, device is not None and device.generic
+        finally:
+            os.close(fd)
 
 
 class CellRun:
@@ -62,7 +91,10 @@ class CellRun:
         self._pool = pool
         self._stop = stop
         self._emit = emit
+        self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
         self._fd = -1
+        #: The target has a page cache; commands to an NVMe generic device go past it.
+        self._paged = False
         self._progress_at = time.monotonic()
 
     def outcome(self) -> dict[str, Any]:
@@ -78,18 +110,18 @@ class CellRun:
         plan = self._plan
         started = time.monotonic()
         with ExitStack() as stack:
+            stack.callback(self._meter.close)
             direct = None
             if plan.path is not None:
-                self._fd = open_target(
-                    plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
-                )
-                stack.callback(os.close, self._fd)
-                direct = bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+                self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                self._paged = not generic
+                direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
-            run = stack.enter_context(Run(run_spec(plan, self._fd), self._clock, self._pool, self._stop))
+            schedule = draw_schedule(plan)
+            run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
-            ios, warm_up = self._warm_up(run)
+            ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -97,20 +129,24 @@ class CellRun:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
+                warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
                 ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
-            sweep = None
+            sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
                 sweep = {"checked": swept.checked, "bad": swept.bad, "first_bad": swept.first_bad_offset}
             info = self._pool.info()
             return observed | {
                 "direct": direct,
+                "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
                 "ios_per_window": ios,
                 "warmup": warm_up.windows,
                 "warmup_reason": warm_up.reason,
+                "warmup_seconds": warm_up.seconds,
                 "sweep": sweep,
+                "sweep_seconds": time.monotonic() - swept_at,
                 "resident_before": resident_before,
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
@@ -128,13 +164,13 @@ class CellRun:
 
     def _resident(self) -> int | None:
         """Bytes of the region in the page cache."""
-        if self._fd < 0:
+        if not self._paged:
             return None
         return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
 
     def _prepare_cache(self) -> None:
         plan = self._plan
-        if self._fd < 0:
+        if not self._paged:
             return
         if plan.cache == "hot":
             warm(self._fd, plan.region_offset, plan.region_bytes)
@@ -152,7 +188,7 @@ class CellRun:
     def _too_short(self, observed: Mapping[str, Any]) -> float | None:
         """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
         windows = observed["windows"]
-        if self._plan.round == "region" or observed["stop_reason"] == "interrupted":
+        if self._plan.round == "region" or self._plan.open_loop or observed["stop_reason"] == "interrupted":
             return None
         if any(window["errors"] or window["short_ios"] for window in windows):
             return None
@@ -167,17 +203,21 @@ class CellRun:
     def _window(self, run: Run, ios: int) -> Window:
         if self._plan.cache == "cold":
             self._prepare_cache()
-        return run.window(ios)
+        self._meter.begin_window()
+        window = run.window(ios)
+        self._meter.end_window(window)
+        return window
 
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run) -> tuple[int, WarmUp]:
-        """Find the window's fixed I/O count, then run windows until they are flat; all of them are discarded."""
+    def _warm_up(self, run: Run, scheduled: int | None) -> tuple[int, WarmUp]:
+        """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
         warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
         most = self._most_ios()
-        ios = plan.blocks if plan.round == "region" else min(plan.least_ios, most)
+        fixed = scheduled if scheduled is not None else plan.blocks if plan.round == "region" else None
+        ios = min(plan.least_ios, most) if fixed is None else fixed
         while True:
             window = self._window(run, ios)
             seconds = (window.end_ns - window.start_ns) / 1e9
@@ -185,7 +225,7 @@ class CellRun:
             if self._broken(window):
                 warm_up.reason = "broken off"
                 return ios, warm_up
-            if plan.round == "time" and seconds < plan.window_s and ios < most:
+            if fixed is None and seconds < plan.window_s and ios < most:
                 growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
@@ -197,14 +237,14 @@ class CellRun:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
-        restart = restart and plan.round == "time" and ios < self._most_ios()
+        restart = restart and plan.round == "time" and not plan.open_loop and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
-        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat")}
-        submitters = [0.0] * plan.jobs
+        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
+        around = self._surroundings()
+        self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
-        tasks_before = cpu.tasks()
         counters_before = read_counters(plan.counted)
         stop_reason: StopReason | None = None
         while stop_reason is None:
@@ -218,27 +258,34 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            for worker, result in enumerate(window.workers):
-                submitters[worker] += result.cpu_ns / 1e9
             if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
                 stop_reason = "max_windows"
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         counters_after = read_counters(plan.counted)
-        tasks_after = cpu.tasks()
-        total_cpu = sum(window.cpu_ns for window in windows) / 1e9
-        shares = cpu.split(total_cpu, submitters, tasks_before, tasks_after)
+        interrupts_after = interrupts.read(plan.interrupt_names)
+        serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
+        metered = self._meter.finish(serving)
         delta = None if counters_before is None or counters_after is None else counters_after - counters_before
         return {
             "stop_reason": stop_reason,
             "windows": [window_values(window) for window in windows],
             "latency": {name: histogram_values(histogram) for name, histogram in histograms.items()},
-            "threads": [{"name": share.name, "role": share.role, "seconds": share.seconds} for share in shares],
+            "threads": metered.pop("threads"),
+            "cpu": metered,
             "counters": None if delta is None else asdict(delta),
-            "irq_cpus": interrupts.serving_cpus(interrupts_before, interrupts.read(plan.interrupt_names)),
+            "irq_cpus": serving,
+            "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "surroundings": surroundings.between(around, self._surroundings())
+            | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
+
+    def _surroundings(self) -> surroundings.Snapshot:
+        # Unpinned workers may run anywhere.
+        used = () if -1 in self._plan.cpus else (*self._plan.cpus, *self._plan.sq_cpus)
+        return surroundings.take(used, self._plan.devices)
 
     def _say(self, stage: str, seconds: float, windows: int) -> None:
         now = time.monotonic()
@@ -247,17 +294,36 @@ class CellRun:
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
 
 
+def draw_schedule(plan: Plan) -> array[int] | None:
+    """An open loop's intended starts, worth one window and at least :attr:`Plan.least_ios`; None for a closed loop.
+
+    Raises:
+        ConfigError: the file of timestamps is not one, or there are too many arrivals.
+    """
+    arrivals = Arrivals.parse(plan.arrivals)
+    if arrivals.kind == "closed":
+        return None
+    return arrivals.schedule(max(round(arrivals.rate * 2 * plan.window_s), plan.least_ios), plan.seed)
+
+
+def offered_rate(schedule: Sequence[int] | None) -> float | None:
+    """Arrivals per second of the drawn schedule itself, which differs from the asked rate by the draw."""
+    if schedule is None or len(schedule) < 2 or schedule[-1] == schedule[0]:
+        return None
+    return (len(schedule) - 1) * 1e9 / (schedule[-1] - schedule[0])
+
+
 _WINDOW_FIELDS = (
     "start_ns", "end_ns", "ios", "reads", "writes", "bytes", "errors", "short_ios", "first_error", "first_error_op",
     "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
     "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
-    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm",
+    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
 )  # fmt: skip
 
 
 def window_values(window: Window) -> dict[str, Any]:
     """The window's fields as JSON-able values."""
-    return {name: getattr(window, name) for name in _WINDOW_FIELDS}
+    return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
@@ -281,10 +347,7 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
     with ExitStack() as stack:
         fd = -1
         if plan.path is not None:
-            fd = open_target(
-                plan.path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync
-            )
-            stack.callback(os.close, fd)
+            fd, _generic = stack.enter_context(opened_target(plan, plan.path))
         run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
         window = run.window(min(plan.in_flight, plan.blocks))
         swept = run.sweep()

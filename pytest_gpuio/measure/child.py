@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.isolation.serve import serve, stop_word
 from pytest_gpuio.measure.plan import Plan
 
@@ -15,7 +15,8 @@ class _Measuring:
     def __init__(self) -> None:
         from pytest_gpuio.engine import Clock, Pool
 
-        self.clock = Clock.calibrate()
+        # A clock source that is distrusted can be overruled from outside.
+        self.clock = Clock.calibrate(os.environ.get("GPUIO_CLOCK") or None)
         self.pool = Pool()
 
 
@@ -32,31 +33,39 @@ class Handlers:
 
     def probe(self, params: dict[str, Any], emit: Any) -> str | None:  # noqa: ARG002 - the handler's signature
         """None when the capability ``name`` is there, else the sentence with the remedy."""
-        from pytest_gpuio import engine
+        from pytest_gpuio.measure import probes
 
-        name = params["name"]
-        try:
-            if name == "engine":
-                engine.engine_names()
-                return None
-            if name == "o_direct":
-                from pytest_gpuio.targets import refuses_direct
+        return probes.run(params["name"], params["target"])
 
-                return refuses_direct(params["target"])
-            return engine.probe(name, engine.find_liburing() if name == "io_uring" else None)
-        except GpuioError as error:
-            return str(error)
+    def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
+        clock = self._state().clock
+        return {"source": clock.source, "cost_ns": clock.cost_ns, "resolution_ns": clock.resolution_ns}
 
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
-        """Make sure a target file of ours is there; emits ``progress`` with bytes done and total."""
-        from pytest_gpuio.targets import direct_alignment, lay_out
+        """Make sure a target of ours is there; emits ``overwrite`` once for a device, and ``progress`` with bytes."""
+        from pytest_gpuio.targets import direct_alignment, lay_out, lay_out_device, raw_device
 
         word = stop_word()
+
+        def stop() -> bool:
+            return bool(word[0] != 0)
 
         def progress(done: int, total: int) -> None:
             emit("progress", stage="layout", done=done, total=total)
 
-        target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=lambda: word[0] != 0)
+        device = raw_device(params["path"])
+        if device is None:
+            target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
+        else:
+            target = lay_out_device(
+                device,
+                params["data_bytes"],
+                allowed=params["allow_destroy"],
+                announce=lambda text: emit("progress", stage="overwrite", text=text),
+                progress=progress,
+                stop=stop,
+            )
         alignment = direct_alignment(target.path)
         return {
             "path": str(target.path),
@@ -90,6 +99,7 @@ def main() -> None:
     serve(
         {
             "probe": handlers.probe,
+            "clock": handlers.clock,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,

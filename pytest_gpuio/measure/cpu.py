@@ -1,71 +1,147 @@
-"""The CPU a measuring child spent, split by who spent it."""
+"""The CPU a measuring child spent over its windows, split by who spent it."""
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-Role = Literal["submitter", "kernel_helper", "other"]
+Role = Literal["submitter", "kernel_helper", "library", "other"]
 
 # io_uring's helpers live in the thread group of the process that made the ring: iou-sqp-PID polls submissions,
 # iou-wrk-PID runs what cannot be done without blocking.
 _KERNEL_HELPER = re.compile(r"iou-(sqp|wrk)-\d+")
+KERNEL_HELPER: Final[Role] = "kernel_helper"
+LIBRARY: Final[Role] = "library"
+#: Name of the share of a ring's submission poller.
+POLLER: Final = "iou-sqp"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One thread of a process: its name and the CPU it has used so far, seconds."""
+class Thread:
+    """One thread of this process: its name, and CPU seconds over the windows."""
 
-    tid: int
     name: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadShare:
-    """CPU seconds of one thread over the measured windows."""
+    """CPU seconds of one thread over the windows; ``tid`` is None for what no living thread stands for."""
 
     name: str
     role: Role
     seconds: float
+    tid: int | None
 
 
-def tasks(root: str = "/") -> dict[int, Task]:
-    """Every live thread of this process by thread id, kernel helpers included (source: ``/proc/self/task``)."""
-    found: dict[int, Task] = {}
-    for entry in Path(root, "proc/self/task").iterdir():
+def thread_clocks() -> dict[int, int]:
+    """CPU nanoseconds of every live thread of this process by thread id, kernel helpers included.
+
+    Each thread's own CPU clock is exact, while ``schedstat`` of a running thread is as old as its last tick. It belongs
+    to the calling process: this cannot look into others.
+    """
+    found: dict[int, int] = {}
+    for entry in os.listdir("/proc/self/task"):  # noqa: PTH208 - between windows, hence without objects per entry
+        tid = int(entry)
         try:
-            name = (entry / "comm").read_text().strip()
-            on_cpu_ns = int((entry / "schedstat").read_text().split()[0])
-        except (OSError, IndexError, ValueError):
-            continue  # it ended between the listing and the read
-        found[int(entry.name)] = Task(int(entry.name), name, on_cpu_ns / 1e9)
+            # CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED, as pthread_getcpuclockid() makes it.
+            found[tid] = time.clock_gettime_ns((~tid << 3) | 6)
+        except OSError:
+            continue  # it ended after the listing
     return found
 
 
+def runqueue_wait(root: str = "/") -> dict[int, int] | None:
+    """Nanoseconds that each live thread of this process was ready and had no CPU; None where schedstat is missing."""
+    found: dict[int, int] = {}
+    folder = Path(root, "proc/self/task")
+    for entry in folder.iterdir():
+        try:
+            _, waited, slices = (entry / "schedstat").read_text().split()[:3]
+            if int(slices):  # "0 0 0" is what a kernel says that does not count
+                found[int(entry.name)] = int(waited)
+        except (OSError, ValueError):
+            continue
+    return found or None
+
+
+def waited_seconds(before: Mapping[int, int] | None, after: Mapping[int, int] | None) -> float | None:
+    """Growth of :func:`runqueue_wait` summed over threads; None where it is unknown."""
+    if before is None or after is None:
+        return None
+    return sum(max(ns - before.get(tid, 0), 0) for tid, ns in after.items()) / 1e9
+
+
+class ThreadMeter:
+    """Adds up the CPU of this process's threads over windows; what they do between windows is left out."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, int] = {}
+        self._spent: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+
+    def begin(self) -> None:
+        """A window is about to begin."""
+        self._before = thread_clocks()
+
+    def end(self) -> None:
+        """The window has ended."""
+        for tid, now in thread_clocks().items():
+            then = self._before.get(tid, 0)
+            # A thread id that was given to a new thread starts from zero again.
+            self._spent[tid] = self._spent.get(tid, 0) + (now - then if now >= then else now)
+            if tid not in self._names:
+                self._name(tid)
+
+    def threads(self) -> dict[int, Thread]:
+        """Every thread that was there at the end of a window."""
+        for tid in self._spent:
+            self._name(tid)  # again: helpers get their names when they first run
+        return {tid: Thread(self._names[tid], ns / 1e9) for tid, ns in self._spent.items()}
+
+    def _name(self, tid: int) -> None:
+        try:
+            self._names[tid] = Path(f"/proc/self/task/{tid}/comm").read_text().strip()
+        except OSError:
+            self._names.setdefault(tid, "ended")
+
+
 def split(
-    total: float, submitters: Sequence[float], before: Mapping[int, Task], after: Mapping[int, Task]
+    total: float, submitters: Sequence[tuple[int, float]], threads: Mapping[int, Thread], main: int
 ) -> tuple[ThreadShare, ...]:
-    """Shares of ``total`` CPU seconds, adding up to it.
+    """Shares of ``total`` CPU seconds, adding up to it (unless the submitters alone are more).
 
     Args:
         total: CLOCK_PROCESS_CPUTIME_ID over the windows; it holds threads that ended and kernel helpers.
-        submitters: CPU seconds of each worker over the windows.
-        before: :func:`tasks` before the measured stretch; only kernel helpers are taken from it, since other threads
-            also work between windows.
-        after: the same after it.
+        submitters: thread id and CPU seconds of each worker over the windows.
+        threads: :meth:`ThreadMeter.threads`.
+        main: id of the main thread, which only waits inside a window: it belongs to the rest.
     """
-    shares = [ThreadShare(f"worker{index}", "submitter", seconds) for index, seconds in enumerate(submitters)]
-    for tid, task in sorted(after.items()):
-        if _KERNEL_HELPER.fullmatch(task.name):
-            earlier = before.get(tid)
-            spent = task.seconds - (earlier.seconds if earlier and earlier.name == task.name else 0.0)
-            if spent > 0:
-                shares.append(ThreadShare(task.name.rpartition("-")[0], "kernel_helper", spent))
-    # Workers of io-wq come and go; what ended before the second look is in the total only.
-    rest = total - sum(share.seconds for share in shares)
-    shares.append(ThreadShare("rest of the process", "other", max(rest, 0.0)))
-    return tuple(shares)
+    workers = [
+        ThreadShare(f"worker{index}", "submitter", seconds, tid) for index, (tid, seconds) in enumerate(submitters)
+    ]
+    known = {main, *(tid for tid, _ in submitters)}
+    others: list[ThreadShare] = []
+    for tid, thread in sorted(threads.items()):
+        if tid in known:
+            continue
+        helper = _KERNEL_HELPER.fullmatch(thread.name)
+        name, role = (f"iou-{helper[1]}", "kernel_helper") if helper else (thread.name, "library")
+        # A poller counts even where it slept all the time: its core is reserved.
+        if thread.seconds > 0 or name == POLLER:
+            others.append(
+                ThreadShare(name, "kernel_helper" if role == "kernel_helper" else "library", thread.seconds, tid)
+            )
+    left = max(total - sum(share.seconds for share in workers), 0.0)
+    seen = sum(share.seconds for share in others)
+    if seen > left:
+        # They were looked at some microseconds before and after the windows, in which a poller goes on spinning.
+        others = [ThreadShare(share.name, share.role, share.seconds * left / seen, share.tid) for share in others]
+        seen = left
+    # Threads that ended inside a window are in the total only.
+    return (*workers, *others, ThreadShare("rest of the process", "other", max(left - seen, 0.0), None))

@@ -39,6 +39,10 @@ class Plan:
         counted: block devices ("M:m") whose counters are read.
         interrupt_names: prefixes of the device's lines in ``/proc/interrupts``.
         cpus: CPU of each worker, -1 = not pinned.
+        sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
+        arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
+        daemons: process ids outside whose CPU is added.
+        devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
 
     engine: str
@@ -70,6 +74,13 @@ class Plan:
     interrupt_names: tuple[str, ...]
     cpus: tuple[int, ...]
     seed: int
+    sq_cpus: tuple[int, ...] = ()
+    sq_idle_ms: int = 50
+    arrivals: str = "closed"
+    arrival_wait: Literal["sleep", "spin"] = "sleep"
+    daemons: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    limited: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -84,7 +95,13 @@ class Plan:
     @property
     def least_ios(self) -> int:
         """Completions a window needs at least, so that ramp and drain weigh little (gate ``enough_io``)."""
-        return LEAST_DEPTHS * self.in_flight
+        # In an open loop the depth is a ceiling, not what keeps the window full.
+        return LEAST_DEPTHS * (1 if self.open_loop else self.in_flight)
+
+    @property
+    def open_loop(self) -> bool:
+        """Requests arrive on a schedule."""
+        return self.arrivals != "closed"
 
     def to_params(self) -> dict[str, Any]:
         """The plan as a message for the child."""

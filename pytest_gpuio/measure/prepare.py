@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, VerifyMode
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import Durability, Workload
+from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
 from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
 
 
@@ -38,7 +40,7 @@ class Profile:
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("quick", size=1 << 30, precision=0.05, max_time=1.5, window_s=0.25),
+        Profile("quick", size=1 << 30, precision=0.05, max_time=1.0, window_s=0.25),
         Profile("standard", size=8 << 30, precision=0.02, max_time=10.0, window_s=0.25),
         Profile("thorough", size=32 << 30, precision=0.01, max_time=60.0, window_s=0.5),
     )
@@ -69,12 +71,25 @@ NO_TARGET: Final = PreparedTarget("", 0, 0, 0, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured: a cell with its data path, its workload, and how requests arrive."""
+
+    cell: Cell
+    path: DataPath
+    workload: Workload
+    arrivals: Arrivals = CLOSED
+
+
+@dataclass(frozen=True, slots=True)
 class Effort:
     """A profile after the user's own options, and what else shapes every plan of a run.
 
     Attributes:
         region_bytes: bytes every cell works on.
         timeout_s: seconds after which a window is stuck, None = from its bytes.
+        arrival_wait: how an open loop waits. knobs: engine settings the user switched.
+        sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
+        allow_destroy: raw devices that may be overwritten, as the user named them.
     """
 
     profile: str
@@ -85,6 +100,28 @@ class Effort:
     seed: int
     verify: VerifyMode
     timeout_s: float | None = None
+    arrival_wait: Literal["sleep", "spin"] = "sleep"
+    knobs: Mapping[str, bool] = field(default_factory=dict)
+    sq_idle_ms: int = 50
+    daemons: tuple[int, ...] = ()
+    allow_destroy: tuple[str, ...] = ()
+
+
+def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
+    """A CPU of its own for each job's submission poller; empty for paths without one.
+
+    Raises:
+        CapabilityMissing: there are not enough: a poller that shares its CPU starves its own submitter.
+    """
+    if not path.submission_poller:
+        return ()
+    free = [cpu for cpu in reversed(available) if cpu not in workers]
+    if len(free) < len(workers) or -1 in workers:
+        raise CapabilityMissing(
+            f"{path.name} needs a CPU for each job and one for its kernel poller, {2 * len(workers)} in all, and "
+            f"this process may use {len(available)}. Use fewer --gpuio-jobs, or a larger CPU set."
+        )
+    return tuple(free[: len(workers)])
 
 
 def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
@@ -99,15 +136,27 @@ def file_for(target: Path, workload: Workload) -> Path:
     return target_file(target, writes=workload.needs_write_file)
 
 
-def check_before_layout(cell: Cell, path: DataPath, workload: Workload, file: Path, effort: Effort) -> None:
+def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     """Refuse impossible geometry while no byte has been written yet.
 
     Raises:
         ConfigError: with the numbers and the remedy.
+        CapabilityMissing: too few CPUs for a path that polls.
     """
+    cell, path, workload = subject.cell, subject.path, subject.workload
+    choose_poller_cpus(path, choose_cpus(cell.jobs, affinity()), affinity())
+    if subject.arrivals.kind != "closed" and workload.round == "region":
+        raise ConfigError(
+            f"{workload.name} is one pass over the target per round and has no arrivals: use --gpuio-arrivals=closed."
+        )
     if path.synchronous and cell.qd > 1:
         raise ConfigError(
             f"{path.name} has one request in flight per job: use --gpuio-jobs={cell.qd} instead of qd {cell.qd}."
+        )
+    if "nvme_passthrough" in path.needs and cell.durability != "none":
+        raise CapabilityMissing(
+            f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
+            f"another data path on the namespace's block device, or another workload."
         )
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
@@ -139,10 +188,14 @@ def _nearest_existing(path: Path) -> Path:
     return path
 
 
-def make_plan(
-    cell: Cell, path: DataPath, workload: Workload, prepared: PreparedTarget, medium: Medium, effort: Effort
-) -> Plan:
-    """The plan of a cell on its prepared target."""
+def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort: Effort) -> Plan:
+    """The plan of a cell on its prepared target.
+
+    Raises:
+        CapabilityMissing: too few CPUs for a path that polls.
+    """
+    cell, path, workload = subject.cell, subject.path, subject.workload
+    cpus = choose_cpus(cell.jobs, affinity())
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
     window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.jobs * cell.bs
@@ -161,7 +214,7 @@ def make_plan(
         jobs=cell.jobs,
         submit_batch=cell.submit_batch,
         reap_batch=cell.reap_batch,
-        knobs=tuple(sorted(path.knobs)),
+        knobs=tuple(sorted(_asked_knobs(path, effort.knobs))),
         cache=cell.cache,
         sync=_SYNC.get(durability.mode, "none") if path.moves_data else "none",
         sync_every=durability.every,
@@ -175,9 +228,24 @@ def make_plan(
         verify=effort.verify,
         counted=medium.counted if path.moves_data else (),
         interrupt_names=interrupt_names(medium),
-        cpus=choose_cpus(cell.jobs, affinity()),
+        cpus=cpus,
         seed=effort.seed,
+        sq_cpus=choose_poller_cpus(path, cpus, affinity()),
+        sq_idle_ms=effort.sq_idle_ms,
+        arrivals=str(subject.arrivals),
+        arrival_wait=effort.arrival_wait,
+        daemons=effort.daemons,
+        devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
+        limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
     )
+
+
+def _asked_knobs(path: DataPath, switched: Mapping[str, bool]) -> frozenset[str]:
+    """The path's knobs after the user's switches; a switch for what the path does not have means nothing to it."""
+    if not path.knobs:
+        return path.knobs
+    on = frozenset(name for name, value in switched.items() if value)
+    return (path.knobs | on) - frozenset(name for name, value in switched.items() if not value)
 
 
 def interrupt_names(medium: Medium) -> tuple[str, ...]:

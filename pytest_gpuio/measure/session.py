@@ -13,26 +13,29 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
+from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, evidence, record
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
     Effort,
     PreparedTarget,
+    Subject,
     check_before_layout,
     file_for,
     make_plan,
 )
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
-from pytest_gpuio.phases import Workload
+from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
 Progress = Callable[[Mapping[str, Any]], None]
 
-_PROBE_DEADLINE_S = 15.0
+#: The first one waits for imports too, which take 20 s on a slow machine with cold files (tried under emulation).
+_PROBE_DEADLINE_S = 60.0
 #: Seconds a child may need to start, open files and rings, and pool its buffers, beyond its windows.
 _SETUP_S = 60.0
 #: A layout that makes no progress for so long is stuck.
@@ -65,6 +68,7 @@ class Session:
         self._children = Children(CHILD_MODULE)
         self._prepared: dict[Path, PreparedTarget] = {}
         self._capabilities = Resolver(self._probe)
+        self._virtual = hypervisor(Path("/")) is not None
 
     def __enter__(self) -> Self:
         return self
@@ -102,21 +106,22 @@ class Session:
     @staticmethod
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
-        return (*path.needs, "o_direct") if path.moves_data and cell.cache == "direct" else path.needs
+        needs = path.needs
+        if path.moves_data and "nvme_passthrough" not in needs:
+            needs += ("file_io",)
+        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
 
-    def _prepare(
-        self, cell: Cell, path: DataPath, workload: Workload, effort: Effort, progress: Progress
-    ) -> PreparedTarget:
-        file = file_for(self._targets[cell.target], workload)
-        check_before_layout(cell, path, workload, file, effort)
-        if not path.moves_data:
+    def _prepare(self, subject: Subject, effort: Effort, progress: Progress) -> PreparedTarget:
+        file = file_for(self._targets[subject.cell.target], subject.workload)
+        check_before_layout(subject, file, effort)
+        if not subject.path.moves_data:
             return NO_TARGET
         prepared = self._prepared.get(file)
         if prepared is None or prepared.data_bytes < effort.region_bytes:
             laid = self._ask(
                 "layout",
                 "lay_out",
-                {"path": str(file), "data_bytes": effort.region_bytes},
+                {"path": str(file), "data_bytes": effort.region_bytes, "allow_destroy": effort.allow_destroy},
                 deadline_s=effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
                 silence_s=_LAYOUT_SILENCE_S,
                 progress=progress,
@@ -124,7 +129,7 @@ class Session:
             laid.pop("reused")
             prepared = self._prepared[file] = PreparedTarget(**laid)
             # Now that the file is there, its own alignment is known, which may be stricter than its directory's.
-            check_before_layout(cell, path, workload, file, effort)
+            check_before_layout(subject, file, effort)
         return prepared
 
     def _ask(
@@ -151,7 +156,7 @@ class Session:
             self._children.replace(family)
             raise
 
-    def measure(self, cell: Cell, path: DataPath, workload: Workload, progress: Progress) -> CellRecord:
+    def measure(self, subject: Subject, progress: Progress) -> CellRecord:
         """Measure a cell and judge it.
 
         Raises:
@@ -161,9 +166,10 @@ class Session:
             ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
             KeyboardInterrupt: the user stopped it; the child was told.
         """
+        cell, path = subject.cell, subject.path
         medium = self._media[cell.target]
-        prepared = self._prepare(cell, path, workload, self._effort, progress)
-        plan = make_plan(cell, path, workload, prepared, medium, self._effort)
+        prepared = self._prepare(subject, self._effort, progress)
+        plan = make_plan(subject, prepared, medium, self._effort)
         window_s = plan.timeout_s + 5.0
         outcome = self._ask(
             path.family,
@@ -177,7 +183,17 @@ class Session:
             raise KeyboardInterrupt
         totals = sum_up(plan, outcome)
         proof = path.prove(evidence(plan, outcome, totals.device_ratio, totals.resident_growth))
-        seen = gates.Observed(plan, path, medium.name, outcome, totals, proof)
+        seen = gates.Observed(
+            plan,
+            path,
+            medium.name,
+            outcome,
+            totals,
+            proof,
+            devices=medium.devices if path.moves_data else (),
+            nodes=numa_nodes(plan.cpus),
+            virtual_machine=self._virtual,
+        )
         results = gates.check(seen)
         for result in results:
             if result.kind == "impossible" and result.state == "failed":
@@ -185,15 +201,17 @@ class Session:
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
         return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
 
-    def smoke(self, cell: Cell, path: DataPath, workload: Workload) -> int:
+    def smoke(self, subject: Subject, progress: Progress = lambda _values: None) -> int:
         """Run a few requests, untimed and unrecorded; returns how many.
 
         Raises:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
         effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
-        workload = replace(workload, round="time")
-        prepared = self._prepare(cell, path, workload, effort, lambda _values: None)
-        plan = make_plan(cell, path, workload, prepared, self._media[cell.target], effort)
-        answer = self._ask(path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None)
+        subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
+        prepared = self._prepare(subject, effort, progress)
+        plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
+        answer = self._ask(
+            subject.path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None
+        )
         return int(answer["ios"])

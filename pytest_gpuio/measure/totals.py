@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_gpuio.measure.drift import Drift, find
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.stopping import relative_ci
+from pytest_gpuio.results import histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,16 @@ class DeviceView:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyView:
+    """What the clock is held against: total latencies in nanoseconds, and how many stamps lie inside one."""
+
+    min_ns: int
+    mean_ns: float
+    median_ns: float
+    stamps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """Sums and ratios over the measured windows; None where something could not be observed.
 
@@ -28,7 +40,11 @@ class Totals:
         in_flight: time-weighted mean of requests in flight, from the counter at submit and reap.
         little_ratio: throughput x mean latency over ``in_flight``.
         device_ratio: block-layer bytes over completed bytes less what may straddle the ends.
+        relative_ci: half-width of the mean cost's 95 % confidence interval over the mean, autocorrelation considered.
         half_change: relative change of cost from the first to the second half of the windows.
+        drift: trend and steps of the cost over the windows.
+        scheduled, late: arrivals of an open loop, and those sent late; 0 in a closed one.
+        clock_ppm: worst disagreement of the stamps' clock with CLOCK_MONOTONIC over a window.
     """
 
     ios: int
@@ -54,6 +70,11 @@ class Totals:
     first_bad: int
     relative_ci: float | None
     half_change: float | None
+    drift: Drift
+    scheduled: int
+    late: int
+    clock_ppm: float
+    latency: LatencyView | None
 
 
 def _sum(windows: Sequence[Mapping[str, Any]], name: str) -> Any:
@@ -82,6 +103,36 @@ def _half_change(costs: Sequence[float]) -> float | None:
     return second / first - 1.0 if first > 0 else None
 
 
+def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
+    latency = outcome.get("latency")
+    if not latency or not latency["lat"]["count"]:
+        return None
+    lat = latency["lat"]
+    median = histogram.quantile(dict(lat["bins"]), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
+    # Before submit and reaped, each with the counter's own stamp beside it; after submit where that is observed.
+    stamps = 3 if latency["slat"]["count"] else 2
+    return LatencyView(lat["min_ns"], lat["sum_ns"] / lat["count"], median or 0, stamps)
+
+
+def _device(
+    plan: Plan, counters: Mapping[str, Any] | None, reads: int, writes: int, wall: float
+) -> tuple[DeviceView | None, float | None]:
+    """What the block layer saw of the operations that the cell made, and its bytes over those completed.
+
+    Other operations are strangers': what they write must not stand in for reads that came from a cache, and their
+    discards, which take long, must not stand in for depth.
+    """
+    if counters is None:
+        return None, None
+    ops = [op for op, count in (("read", reads), ("write", writes)) if count]
+    requests = sum(counters[f"{op}_ios"] for op in ops)
+    moved = sum(counters[f"{op}_bytes"] for op in ops)
+    busy_ms = sum(counters[f"{op}_ticks"] for op in ops)
+    view = DeviceView(busy_ms / 1e3 / wall, moved / requests) if requests and wall > 0 else None
+    expected = (reads + writes) * plan.bs - plan.in_flight * plan.bs
+    return view, moved / expected if expected > 0 else None
+
+
 def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
     """Totals of a child's outcome.
 
@@ -93,19 +144,9 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         raise ValueError("no window was measured")
     durations = [(w["end_ns"] - w["start_ns"]) / 1e9 for w in windows]
     costs = tuple(seconds / max(w["ios"], 1) for seconds, w in zip(durations, windows, strict=True))
-    done = _sum(windows, "bytes")
     failed = next((w for w in windows if w["errors"]), windows[0])
     in_flight, little = _steady(windows)
-    counters = outcome["counters"]
-    device, ratio = None, None
-    if counters is not None:
-        requests = counters["read_ios"] + counters["write_ios"]
-        moved = counters["read_bytes"] + counters["write_bytes"]
-        wall = sum(durations)
-        if requests and wall > 0:
-            device = DeviceView(counters["time_in_queue_ms"] / 1e3 / wall, moved / requests)
-        expected = done - plan.in_flight * plan.bs
-        ratio = moved / expected if expected > 0 else None
+    device, ratio = _device(plan, outcome["counters"], _sum(windows, "reads"), _sum(windows, "writes"), sum(durations))
     before, after = outcome["resident_before"], outcome["resident_after"]
     sweep = outcome["sweep"] or {"checked": 0, "bad": 0, "first_bad": 0}
     bad_window = next((w for w in windows if w["bad"]), None)
@@ -113,7 +154,7 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         ios=_sum(windows, "ios"),
         reads=_sum(windows, "reads"),
         writes=_sum(windows, "writes"),
-        bytes=done,
+        bytes=_sum(windows, "bytes"),
         seconds=sum(durations),
         costs=costs,
         errors=_sum(windows, "errors"),
@@ -133,4 +174,9 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         first_bad=bad_window["first_bad_offset"] if bad_window else sweep["first_bad"],
         relative_ci=relative_ci(costs),
         half_change=_half_change(costs),
+        drift=find(costs),
+        scheduled=_sum(windows, "scheduled"),
+        late=_sum(windows, "late"),
+        clock_ppm=max(w["clock_ppm"] for w in windows),
+        latency=_latency(outcome),
     )

@@ -2,7 +2,17 @@
 
 from pytest_gpuio.media.classification import classify
 from pytest_gpuio.media.counters import Counters, device_counters, read_counters
+from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import BlockDevice, Medium
 from pytest_gpuio.media.sysfs import logical_block_size
 
-__all__ = ["BlockDevice", "Counters", "Medium", "classify", "device_counters", "logical_block_size", "read_counters"]
+__all__ = [
+    "BlockDevice",
+    "Counters",
+    "Medium",
+    "classify",
+    "device_counters",
+    "generic_block_device",
+    "logical_block_size",
+    "read_counters",
+]

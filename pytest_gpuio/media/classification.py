@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import Medium
 from pytest_gpuio.media.mounts import Mount, mount_of, parse_device, read_mounts
 from pytest_gpuio.media.stack import Stack, look_through, merge
@@ -26,10 +27,11 @@ _SUPERBLOCK_OF_MANY = frozenset({"zfs", "bcachefs", "btrfs"})
 def classify(path: str | os.PathLike[str], *, root: str = "/", device: tuple[int, int] | None = None) -> Medium:
     """What ``path`` lies on.
 
-    A path that does not exist yet is classified by its nearest existing parent; a block device node by the device.
+    A path that does not exist yet is classified by its nearest existing parent; a block device node by the device, and
+    an NVMe generic device by its namespace's block device.
 
     Args:
-        path: file, directory or block device; relative paths are taken from the working directory.
+        path: file, directory or device; relative paths are taken from the working directory.
         root: folder that holds ``proc`` and ``sys``, so that trees can be faked.
         device: ``(major, minor)`` of the path's ``st_dev``. None = ask the path itself, or, under another root, believe
             the mount table.
@@ -45,6 +47,10 @@ def _classify(path: str, root: Path, device: tuple[int, int] | None, seen: froze
             number = os.major(status.st_rdev), os.minor(status.st_rdev)
             found = _look(number, root, seen)
             return Medium(found.name, found.evidence, "block device", devices=found.devices, counted=found.counted)
+        if status is not None and stat.S_ISCHR(status.st_mode):
+            sibling = generic_block_device((os.major(status.st_rdev), os.minor(status.st_rdev)), str(root))
+            if sibling is not None:
+                return _generic(existing, sibling, root, seen)
         if status is not None:
             device = os.major(status.st_dev), os.minor(status.st_dev)
     mount = mount_of(existing, read_mounts(root), device)
@@ -68,6 +74,16 @@ def _classify(path: str, root: Path, device: tuple[int, int] | None, seen: froze
         devices=found.devices,
         counted=found.counted,
     )
+
+
+def _generic(path: str, sibling: tuple[str, tuple[int, int]], root: Path, seen: frozenset[str]) -> Medium:
+    name, number = sibling
+    found = _look(number, root, seen)
+    # Commands go past what the block layer counts, unless it was told to count them too (Linux 6.13).
+    counts = read_text(root / f"sys/block/{name}/queue/iostats_passthrough") == "1"
+    evidence = (f"{path} sends NVMe commands to the namespace of {name}.", *found.evidence)
+    counted = found.counted if counts else ()
+    return Medium(found.name, evidence, "NVMe generic device", devices=found.devices, counted=counted)
 
 
 def _classify_mount(mount: Mount, root: Path, device: tuple[int, int], seen: frozenset[str]) -> Stack:

@@ -24,6 +24,7 @@ class BlockDevice:
         write_cache: ``write back`` or ``write through``.
         io_poll: the device has poll queues.
         numa_node: None when the device has none (-1).
+        link_bytes_per_s: what its PCI Express or SATA link can carry in one direction.
     """
 
     name: str
@@ -41,6 +42,7 @@ class BlockDevice:
     write_cache: str | None = None
     io_poll: bool | None = None
     numa_node: int | None = None
+    link_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pytest_gpuio.media.links import link_rate
 from pytest_gpuio.media.medium import BlockDevice
 
 _BUS_TRANSPORTS = (
@@ -85,12 +86,13 @@ def transport(node: Path) -> str | None:
 def describe_device(node: Path) -> BlockDevice:
     """Everything a result records of the whole disk whose sysfs folder is ``node``."""
     queue = node / "queue"
+    attached = transport(node)
     return BlockDevice(
         name=node.name.replace("!", "/"),
         dev=read_text(node / "dev") or "",
         model=read_text(node / "device/model"),
         firmware=read_text(node / "device/firmware_rev") or read_text(node / "device/rev"),
-        transport=transport(node),
+        transport=attached,
         rotational=_read_flag(queue / "rotational"),
         scheduler=chosen(read_text(queue / "scheduler")),
         logical_block=read_int(queue / "logical_block_size"),
@@ -101,6 +103,7 @@ def describe_device(node: Path) -> BlockDevice:
         write_cache=read_text(queue / "write_cache"),
         io_poll=_read_flag(queue / "io_poll"),
         numa_node=_numa_node(node),
+        link_bytes_per_s=link_rate(node, attached),
     )
 
 

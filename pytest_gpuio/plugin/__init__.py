@@ -12,6 +12,7 @@ from pytest_gpuio.plugin import options
 from pytest_gpuio.plugin.fixtures import (
     datapath,
     gpuio,
+    gpuio_arrivals,
     gpuio_batch,
     gpuio_bs,
     gpuio_jobs,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "datapath",
     "gpuio",
+    "gpuio_arrivals",
     "gpuio_batch",
     "gpuio_bs",
     "gpuio_jobs",

@@ -12,6 +12,8 @@ from pytest_gpuio.plugin.live import LiveLine
 from pytest_gpuio.plugin.selection import CELL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_gpuio.core.cell import Cell
     from pytest_gpuio.plugin.state import Run
     from pytest_gpuio.results.record import CellRecord
@@ -61,10 +63,11 @@ def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 class CellHandle:
     """What the ``gpuio`` fixture gives to a test."""
 
-    def __init__(self, run: Run, item: pytest.Item, cell: Cell, benchmark: Any) -> None:
+    def __init__(self, run: Run, item: pytest.Item, cell: Cell, arrivals: str, benchmark: Any) -> None:
         self._run = run
         self._item = item
         self._benchmark = recording.check_fixture(benchmark)
+        self._arrivals = arrivals
         self._used = False
         #: The cell of this test.
         self.cell = cell
@@ -100,18 +103,27 @@ class CellHandle:
 
     def _smoke(self) -> None:
         from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.measure.prepare import Subject
 
         # xdist runs several processes, and they share the target's files.
         self._run.take_lock()
         try:
-            ios = self._run.session.smoke(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
+            subject = Subject(self.cell, datapaths.get(self.cell.datapath), phases.get(self.cell.workload))
+            ios = self._run.session.smoke(subject, self._note_overwriting)
         finally:
             self._run.drop_lock()
         recording.smoke(self._benchmark, ios)
 
+    def _note_overwriting(self, values: Mapping[str, Any]) -> None:
+        """What was on a device that a target took over stands in the summary, whoever watched."""
+        if values["stage"] == "overwrite":
+            self._run.note(values["text"])
+
     def _measure(self) -> CellRecord:
         from pytest_gpuio import datapaths, phases
+        from pytest_gpuio.measure.prepare import Subject
         from pytest_gpuio.measure.session import VoidCell
+        from pytest_gpuio.phases.arrivals import Arrivals
         from pytest_gpuio.report.tables import cell_line
 
         run, cell = self._run, self.cell
@@ -120,10 +132,16 @@ class CellHandle:
         except Busy as error:
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
         with LiveLine(self._item.config) as live:
+
+            def show(values: Mapping[str, Any]) -> None:
+                self._note_overwriting(values)
+                live.show(values)
+
             try:
-                record = run.session.measure(
-                    cell, datapaths.get(cell.datapath), phases.get(cell.workload), lambda values: live.show(values)
+                subject = Subject(
+                    cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(self._arrivals)
                 )
+                record = run.session.measure(subject, show)
             except VoidCell as error:
                 run.voids.append(
                     {

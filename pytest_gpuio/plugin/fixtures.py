@@ -74,6 +74,12 @@ def gpuio_batch(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def gpuio_arrivals(request: pytest.FixtureRequest) -> str:
+    """The arrival process: ``closed`` loop, or an open loop's ``poisson:10000``."""
+    return str(_axis(request))
+
+
+@pytest.fixture
 def gpuio(
     request: pytest.FixtureRequest,
     benchmark: Any,
@@ -86,10 +92,11 @@ def gpuio(
     gpuio_qd: int,  # noqa: ARG001
     gpuio_jobs: int,  # noqa: ARG001
     gpuio_batch: str,  # noqa: ARG001
+    gpuio_arrivals: str,
 ) -> CellHandle:
     """The cell of this test: ``gpuio.run()`` measures, judges and records it."""
     from pytest_gpuio.plugin.cells import CellHandle
     from pytest_gpuio.plugin.selection import CELL
     from pytest_gpuio.plugin.state import run_of
 
-    return CellHandle(run_of(request.config), request.node, request.node.stash[CELL], benchmark)
+    return CellHandle(run_of(request.config), request.node, request.node.stash[CELL], gpuio_arrivals, benchmark)

@@ -19,6 +19,8 @@ _SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[K"
 
 def describe(values: Mapping[str, Any]) -> str:
     """The progress of a layout or a cell in a few words."""
+    if values["stage"] == "overwrite":
+        return str(values["text"])
     if values["stage"] == "layout":
         share = values["done"] / max(values["total"], 1)
         return f"laying out {format_size(values['total'])}: {share:.0%}"
@@ -53,8 +55,9 @@ class LiveLine:
             file.flush()
 
     def show(self, values: Mapping[str, Any]) -> None:
-        """Show progress, once the cell has taken longer than two seconds."""
-        if self._writer is None or time.monotonic() - self._started < _AFTER_S:
+        """Show progress, once the cell has taken longer than two seconds; at once that a device is overwritten."""
+        early = time.monotonic() - self._started < _AFTER_S and values["stage"] != "overwrite"
+        if self._writer is None or early:
             return
         room = self._writer.fullwidth - self._writer.width_of_current_line - 2
         text = f" {describe(values)}"[: max(room, 0)]

@@ -41,8 +41,17 @@ OPTIONS: Final = (
     Option(
         "target",
         "[NAME=]PATH",
-        "where to measure: a directory (files of our own are laid out in it) or such a file; repeat it for several "
-        "media. Default: ./.gpuio/",
+        "where to measure: a directory (files of our own are laid out in it), such a file, or a raw device; repeat it "
+        "for several media. Default: ./.gpuio/",
+        repeat=True,
+    ),
+    Option(
+        "allow-destroy",
+        "DEVICES",
+        "raw devices among the targets that may be overwritten, each named exactly, comma list or repeated: "
+        "/dev/nvme1n1,/dev/ng2n1",
+        # A permission for this run, never one that lasts.
+        ini=False,
         repeat=True,
     ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
@@ -53,11 +62,35 @@ OPTIONS: Final = (
     Option(
         "batch", "SxR", "requests per submit call x completions a reap waits for, comma list: 1x1,32x32 (default: 1x1)"
     ),
+    Option(
+        "arrivals",
+        "PROCESSES",
+        "open loop: requests arrive on a schedule instead of when others end; comma list of closed, fixed:RATE, "
+        "poisson:RATE, gamma:RATE:CV, file:PATH (default: closed)",
+    ),
+    Option(
+        "wait",
+        "HOW",
+        "how an open loop waits for the next arrival: sleep, or spin (later arrivals by less, one whole core) "
+        "(default: sleep)",
+        choices=("sleep", "spin"),
+    ),
+    Option(
+        "knob",
+        "NAME=VALUE",
+        "engine settings, comma list: fixed_buffers, registered_files, single_issuer, merged_wait = on|off, "
+        "sq_idle_ms=N (default: the data path's own)",
+    ),
+    Option(
+        "daemon",
+        "PIDS",
+        "processes outside that do I/O for us (a FUSE or SPDK daemon), comma list: their CPU is added",
+    ),
     Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
     Option(
         "precision", "PERCENT", "stop a cell when its mean is known this well, 95 % confidence (by profile: 5%, 2%, 1%)"
     ),
-    Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1.5s, 10s, 60s)"),
+    Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1s, 10s, 60s)"),
     Option(
         "profile",
         "NAME",
@@ -115,6 +148,6 @@ def value(config: pytest.Config, name: str) -> Any:
     """The command line's value, else the ini twin's, else None."""
     option = next(option for option in OPTIONS if option.name == name)
     given = config.getoption(option.dest, None)
-    if given is None or given == []:
+    if (given is None or given == []) and option.ini:
         given = config.getini(option.dest)
     return given if given not in ("", []) else None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_gpuio.core.cell import Cell
+from pytest_gpuio.core.cell import Cache, Cell
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size
+from pytest_gpuio.phases.arrivals import Arrivals
 
 if TYPE_CHECKING:
     from pytest_gpuio.datapaths import DataPath
@@ -29,6 +30,7 @@ AXIS_FIXTURES: Final = (
     "gpuio_qd",
     "gpuio_jobs",
     "gpuio_batch",
+    "gpuio_arrivals",
 )
 CELL: Final = pytest.StashKey[Cell]()
 _EMPTY: Final = "no_cell"
@@ -46,6 +48,7 @@ class Point:
     qd: int
     jobs: int
     batch: tuple[int, int]
+    arrivals: Arrivals
 
     def values(self) -> dict[str, str | int]:
         """Plain values by fixture name: they go into pytest-benchmark's ``params``."""
@@ -59,6 +62,7 @@ class Point:
             "gpuio_qd": self.qd,
             "gpuio_jobs": self.jobs,
             "gpuio_batch": f"{self.batch[0]}x{self.batch[1]}",
+            "gpuio_arrivals": str(self.arrivals),
         }
 
 
@@ -110,10 +114,11 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
         ConfigError: unknown names, or a value that is not of its axis.
     """
     asked = run.settings
-    paths = _chosen_datapaths(run, narrowed)
+    paths = [path for path in _chosen_datapaths(run, narrowed) if asked.cache in (None, *path.caches)]
     workloads = _chosen_workloads(definition, run, narrowed)
     targets = [name for name, _ in asked.targets if name in narrowed.get("gpuio_target", (name,))]
     batches = _batches(narrowed) or asked.batch
+    loops = _arrivals(narrowed) or asked.arrivals
     for workload in workloads:
         sizes = _numbers("gpuio_bs", narrowed) or asked.bs or (workload.bs,)
         jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
@@ -125,9 +130,9 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                     run.note(
                         f"{path.name} has one request in flight per job: none at depth {min(depths)}; use --gpuio-jobs"
                     )
-                for qd, bs, jobs, batch in itertools.product(depths, sizes, jobs_axis, batches):
+                for qd, bs, jobs, batch, loop in itertools.product(depths, sizes, jobs_axis, batches, loops):
                     if not (path.synchronous and qd > 1) and max(batch) <= qd:
-                        yield Point(path, target, medium, workload, bs, qd, jobs, batch)
+                        yield Point(path, target, medium, workload, bs, qd, jobs, batch, loop)
 
 
 def _numbers(axis: str, narrowed: Mapping[str, Sequence[Any]]) -> tuple[int, ...] | None:
@@ -149,6 +154,17 @@ def _batches(narrowed: Mapping[str, Sequence[Any]]) -> tuple[tuple[int, int], ..
             raise ConfigError(f"parametrized gpuio_batch value {text!r} is not of the form 1x1.")
         pairs.append((int(submit), int(reap)))
     return tuple(pairs)
+
+
+def _arrivals(narrowed: Mapping[str, Sequence[Any]]) -> tuple[Arrivals, ...] | None:
+    if "gpuio_arrivals" not in narrowed:
+        return None
+    return tuple(Arrivals.parse(str(text)) for text in narrowed["gpuio_arrivals"])
+
+
+def cache_of(path: DataPath, run: Run) -> Cache:
+    """The page-cache mode of a path's cells: what was asked for, else the first that means something for it."""
+    return run.settings.cache or path.caches[0]
 
 
 def _narrowed(definition: pytest.Item) -> dict[str, list[Any]]:
@@ -196,8 +212,11 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "gpuio_batch":
                 if point.batch != (1, 1):
                     parts.append(f"b{point.batch[0]}x{point.batch[1]}")
-    if run.settings.cache != "direct":
-        parts.append(run.settings.cache)
+            case "gpuio_arrivals":
+                if point.arrivals.kind != "closed":
+                    parts.append(point.arrivals.label)
+    if cache_of(point.datapath, run) != "direct":
+        parts.append(cache_of(point.datapath, run))
     return "-".join(parts)
 
 
@@ -230,7 +249,7 @@ def generate(metafunc: pytest.Metafunc, run: Run) -> None:
 
 def cell_of(item: pytest.Item, run: Run) -> Cell | None:
     """The cell of a collected item; None when its combination is impossible or nothing was asked for."""
-    from pytest_gpuio import phases
+    from pytest_gpuio import datapaths, phases
 
     params: Mapping[str, Any] = item.callspec.params  # type: ignore[attr-defined]
     if any(params.get(axis) == _EMPTY for axis in AXIS_FIXTURES):
@@ -251,7 +270,8 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         jobs=params["gpuio_jobs"],
         submit_batch=int(submit),
         reap_batch=int(reap),
-        cache=run.settings.cache,
+        cache=cache_of(datapaths.get(params["datapath"]), run),
+        arrivals=Arrivals.parse(params["gpuio_arrivals"]).label,
         durability=workload.durability,
     )
 

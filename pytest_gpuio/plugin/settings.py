@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import pytest
 
 from pytest_gpuio.core.cell import Cache
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
+from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.plugin.options import OPTIONS, value
 
+#: Engine settings that are on or off.
+KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
 _TARGET_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -26,7 +29,7 @@ class Settings:
     Attributes:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
-        batch: (submit, reap) pairs.
+        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -42,7 +45,13 @@ class Settings:
     profile: str
     seed: int
     require: frozenset[str]
-    cache: Cache
+    cache: Cache | None
+    arrivals: tuple[Arrivals, ...]
+    wait: Literal["sleep", "spin"]
+    knobs: Mapping[str, bool]
+    sq_idle_ms: int
+    daemons: tuple[int, ...]
+    allow_destroy: tuple[str, ...]
     verify: Literal["none", "sweep", "full"]
     strict: bool
     timeout: float | None
@@ -53,7 +62,7 @@ class Settings:
         """The header line's content."""
         targets = ", ".join(f"{name}={path}" if name != "default" else str(path) for name, path in self.targets)
         size = f", size {format_size(self.size)}" if self.size else ""
-        return f"profile {self.profile}{size}, cache {self.cache}, target {targets}"
+        return f"profile {self.profile}{size}, cache {self.cache or 'direct'}, target {targets}"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -80,6 +89,36 @@ def _batches(text: str) -> tuple[tuple[int, int], ...]:
             raise ConfigError(f"{part!r} is not a batch: write SxR, submit x reap, like 1x1 or 32x8, or N for NxN.")
         batches.append((int(match[1]), int(match[2] or match[1])))
     return tuple(batches)
+
+
+def _arrivals(text: str) -> tuple[Arrivals, ...]:
+    processes = tuple(dict.fromkeys(Arrivals.parse(part) for part in _names(text)))
+    labels = [process.label for process in processes]
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"{text!r} names two processes that ids cannot tell apart.")
+    return processes
+
+
+def _knobs(text: str) -> tuple[dict[str, bool], int]:
+    knobs: dict[str, bool] = {}
+    sq_idle_ms = 50
+    for part in _names(text):
+        name, _, setting = part.partition("=")
+        if name == "sq_idle_ms" and re.fullmatch(r"[1-9]\d{0,5}", setting, re.ASCII):
+            sq_idle_ms = int(setting)
+        elif name in KNOBS and setting in ("on", "off"):
+            knobs[name] = setting == "on"
+        else:
+            raise ConfigError(f"{part!r} is none of {', '.join(f'{knob}=on|off' for knob in KNOBS)}, sq_idle_ms=N.")
+    return knobs, sq_idle_ms
+
+
+def _devices(texts: list[str]) -> tuple[str, ...]:
+    devices = tuple(dict.fromkeys(name for text in texts for name in _names(text)))
+    for name in devices:
+        if not re.fullmatch(r"/[^\0]+", name):
+            raise ConfigError(f"{name!r} is no device: name each exactly, like /dev/nvme1n1.")
+    return devices
 
 
 def _seed(text: str) -> int:
@@ -132,6 +171,7 @@ def read(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"{option.flag_name}: {error}") from None
 
     base = config.invocation_params.dir
+    knobs, sq_idle_ms = parsed("knob", _knobs, ({}, 50))
     return Settings(
         targets=parsed(
             "target", lambda texts: _targets(cast("list[str]", texts), base), (("default", base / ".gpuio"),)
@@ -148,7 +188,13 @@ def read(config: pytest.Config) -> Settings:
         profile=parsed("profile", str, "quick"),
         seed=parsed("seed", _seed, 1),
         require=frozenset(parsed("require", _names, ())),
-        cache=parsed("cache", str, "direct"),
+        cache=parsed("cache", str, None),
+        arrivals=parsed("arrivals", _arrivals, (Arrivals(),)),
+        wait=parsed("wait", str, "sleep"),
+        knobs=knobs,
+        sq_idle_ms=sq_idle_ms,
+        daemons=parsed("daemon", _counts, ()),
+        allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
         strict=bool(value(config, "strict")),
         timeout=parsed("timeout", parse_duration, None),

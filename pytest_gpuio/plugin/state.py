@@ -96,6 +96,11 @@ class Run:
             seed=asked.seed,
             verify=asked.verify,
             timeout_s=asked.timeout,
+            arrival_wait=asked.wait,
+            knobs=asked.knobs,
+            sq_idle_ms=asked.sq_idle_ms,
+            daemons=asked.daemons,
+            allow_destroy=asked.allow_destroy,
         )
 
     @property
@@ -162,7 +167,7 @@ class Run:
             "precision": effort.precision,
             "max_time": effort.max_time,
             "seed": effort.seed,
-            "cache": asked.cache,
+            "cache": asked.cache or "direct",
             "verify": asked.verify,
             "targets": {name: str(path) for name, path in asked.targets},
         }

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report import numbers
-from pytest_gpuio.results.record import CellRecord
+from pytest_gpuio.results.record import CellRecord, Cpu
 from pytest_gpuio.results.run_file import Void
 
 #: Blanks between columns; the box draws one of them.
@@ -23,6 +23,8 @@ _SHORTEST_CASE: Final = 24
 #: Plain ASCII: these tables end in logs of every encoding. One rule, under the head.
 _BOX: Final = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _HEADS: Final = ("GB/s", "IOPS", "p50", "p99", "p99.9", "cores", "GB/s/core", "")
+#: Reserved cores are shown when they exceed the used ones by this.
+_RESERVED_SHOWN: Final = 0.05
 #: Axes shown only when they differ from what nearly every cell has.
 _USUAL: Final = {
     "target": "default",
@@ -31,6 +33,7 @@ _USUAL: Final = {
     "batch": "1x1",
     "cache": "direct",
     "durability": "none",
+    "arrivals": "closed",
 }
 
 
@@ -40,7 +43,7 @@ def cell_line(record: CellRecord) -> str:
         f"{numbers.rate(record['gb_per_s'])} GB/s",
         f"{numbers.si(record['iops'])} IOPS",
         f"p99 {numbers.duration(record['latency']['lat']['p99_ns'])}",
-        f"{numbers.cores(record['cpu']['cores_used'])} cores",
+        f"{_cores(record['cpu'])} cores",
     ]
     unsettled = _failed(record, "unsettled")
     if unsettled:
@@ -130,7 +133,7 @@ def within_workload(axes: Mapping[str, str | int]) -> str:
         parts.append(f"jobs{axes['jobs']}")
     if axes["batch"] != _USUAL["batch"]:
         parts.append(f"batch{axes['batch']}")
-    parts += [f"{axes[axis]}" for axis in ("cache", "durability") if axes[axis] != _USUAL[axis]]
+    parts += [f"{axes[axis]}" for axis in ("cache", "durability", "arrivals") if axes[axis] != _USUAL[axis]]
     return " ".join(parts)
 
 
@@ -144,10 +147,18 @@ def _row(record: CellRecord, case: str) -> tuple[str, ...]:
         numbers.duration(lat["p50_ns"]),
         numbers.duration(lat["p99_ns"]),
         numbers.duration(lat["p999_ns"]),
-        numbers.cores(record["cpu"]["cores_used"]),
+        _cores(record["cpu"]),
         numbers.rate(record["cpu"]["gb_per_s_per_core"]),
         flags,
     )
+
+
+def _cores(cpu: Cpu) -> str:
+    """Cores used; where pollers reserve more than 5 % beyond, ``used/reserved``."""
+    used, reserved = cpu["cores_used"], cpu["cores_reserved"]
+    if reserved > (1 + _RESERVED_SHOWN) * used:
+        return f"{numbers.cores(used)}/{numbers.cores(reserved)}"
+    return numbers.cores(used)
 
 
 def _table(rows: Sequence[tuple[str, ...]], records: Sequence[CellRecord], width: int, *, colour: bool) -> str:

@@ -20,8 +20,11 @@ from pytest_gpuio.results.record import (
     Effective,
     Gate,
     Latency,
+    Metered,
+    OpenLoop,
     Placement,
     Requested,
+    Surroundings,
     Syncs,
     Target,
     Verify,
@@ -96,6 +99,8 @@ def cpu_cost(
     ios: int,
     bytes_moved: int,
     qd: int,
+    polling_s: Sequence[float],
+    metered: Metered,
 ) -> Cpu:
     """The CPU block; sums over all windows in, derived costs out.
 
@@ -112,14 +117,22 @@ def cpu_cost(
         ios: completed requests, above zero.
         bytes_moved: completed bytes.
         qd: requested queue depth per job, for the load point.
+        polling_s: CPU seconds of each thread that polls; its core is taken, whether it works, waits or sleeps.
+        metered: what goes into the record as it is; its interrupts and daemons are part of the cost.
     """
+    daemons_s = math.fsum(daemon["seconds"] for daemon in metered["daemons"])
+    cost = math.fsum((seconds, metered["irq_s"] or 0.0, metered["softirq_s"] or 0.0, daemons_s))
+    reserved = math.fsum((cost, *(max(wall_s - polled, 0.0) for polled in polling_s)))
     return {
+        **metered,
         "seconds": seconds,
         "user_s": user_s,
         "system_s": system_s,
-        "cores_used": seconds / wall_s,
-        "gb_per_s_per_core": bytes_moved / 1e9 / seconds if seconds > 0 else None,
-        "ns_per_io": seconds * 1e9 / ios,
+        "cores_used": cost / wall_s,
+        "cores_reserved": reserved / wall_s,
+        "gb_per_s_per_core": bytes_moved / 1e9 / cost if cost > 0 else None,
+        "gb_per_s_per_core_reserved": bytes_moved / 1e9 / reserved if reserved > 0 else None,
+        "ns_per_io": cost * 1e9 / ios,
         "threads": list(threads),
         "voluntary_switches": voluntary_switches,
         "involuntary_switches": involuntary_switches,
@@ -148,6 +161,8 @@ def cell_record(
     placement: Placement,
     target: Target,
     cache: Cache,
+    open_loop: OpenLoop | None,
+    surroundings: Surroundings,
     gates: Sequence[Gate],
     setup_seconds: float,
     seed: int,
@@ -195,6 +210,8 @@ def cell_record(
         "placement": placement,
         "target": target,
         "cache": cache,
+        "open_loop": open_loop,
+        "surroundings": surroundings,
         "gates": list(gates),
         "setup_seconds": setup_seconds,
         "seed": seed,

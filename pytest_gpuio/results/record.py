@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypedDict
 SCHEMA: Final = 1
 
 StopReason = Literal["precision", "max_time", "max_windows", "interrupted"]
-ThreadRole = Literal["submitter", "kernel_helper", "other"]
+ThreadRole = Literal["submitter", "kernel_helper", "library", "other"]
 VerifyMode = Literal["sweep", "full", "none"]
 GateClass = Literal["impossible", "unsettled", "warning"]
 GateState = Literal["passed", "failed", "unknown", "exempt"]
@@ -69,11 +69,33 @@ class Latency(TypedDict):
     slat_reason: str | None
 
 
+class ChangePoint(TypedDict):
+    """A step of the level: first window of the new one (from 0), median seconds per I/O of both, and their ratio."""
+
+    index: int
+    before: float
+    after: float
+    ratio: float
+
+
+class Drift(TypedDict):
+    """How the time per I/O moved over the windows; null below three of them.
+
+    ``slope_per_window_rel`` is Theil and Sen's slope over the median, ``first_to_last`` the same over the whole stretch
+    (0.1 = a tenth slower at its end), ``trend_p`` the p-value of Mann and Kendall's test.
+    """
+
+    slope_per_window_rel: float | None
+    first_to_last: float | None
+    trend_p: float | None
+    change_points: list[ChangePoint]
+
+
 class Windows(TypedDict):
     """The timed stretches: one per pytest-benchmark round; ``start_ns`` is CLOCK_MONOTONIC.
 
-    ``rel_ci`` is the half-width of the confidence interval of the mean, relative to it; null with fewer than two
-    windows.
+    ``rel_ci`` is the half-width of the confidence interval of the mean, relative to it, autocorrelation considered;
+    null with fewer than two windows.
     """
 
     count: int
@@ -85,14 +107,47 @@ class Windows(TypedDict):
     precision: float
     stop_reason: StopReason
     warmup_reason: str
+    drift: Drift
 
 
 class CpuThread(TypedDict):
-    """CPU seconds of one thread of the measuring child."""
+    """CPU seconds of one thread of the measuring child; ``tid`` is null for the rest, which is no single thread."""
 
     name: str
     role: ThreadRole
     seconds: float
+    tid: int | None
+
+
+class Daemon(TypedDict):
+    """CPU seconds of a process outside that worked for the cell."""
+
+    pid: int
+    name: str
+    seconds: float
+
+
+class Control(TypedDict):
+    """The host's CPU over the measured stretch, gaps between windows included, set against the account.
+
+    ``truth_s`` is online CPUs x wall less idle, iowait and steal; ``parts_s`` the child's CPU, interrupts outside of
+    tasks and daemons; ``elsewhere_s`` that of all other processes, ``elsewhere`` by name; ``unattributed_s`` = truth -
+    parts - elsewhere, ``unattributed_share`` relative to the truth. ``reason`` says why it is not trusted.
+    ``uncertainty_s`` is by how much the figures may miss each other; ``idle_cores`` is what the host used while nothing
+    was measured, null where that was not watched.
+    """
+
+    trusted: bool
+    reason: str | None
+    seconds: float
+    truth_s: float | None
+    parts_s: float
+    elsewhere_s: float
+    elsewhere: dict[str, float]
+    unattributed_s: float | None
+    unattributed_share: float | None
+    uncertainty_s: float
+    idle_cores: float | None
 
 
 class LoadPoint(TypedDict):
@@ -102,14 +157,43 @@ class LoadPoint(TypedDict):
     iops: float
 
 
-class Cpu(TypedDict):
-    """CPU the measuring child used over the windows; ``gb_per_s_per_core`` is null when that was too little to see."""
+class Metered(TypedDict):
+    """What the meter saw beside the child's own clocks; null where unknown, with the reason.
+
+    ``irq_s`` and ``softirq_s`` are interrupt time that no task's clock holds; ``irq_reason`` says whose, or why null.
+    ``sq_useful_share`` is work over CPU time of the submission pollers. ``runqueue_wait_s`` is what the child's living
+    threads waited for a CPU, ``steal_s`` what the hypervisor took from all CPUs, both over the measured stretch.
+    ``cycles_per_io`` and ``instructions_per_io`` are those of the last warm-up window.
+    """
+
+    irq_s: float | None
+    softirq_s: float | None
+    irq_reason: str | None
+    daemons: list[Daemon]
+    sq_useful_share: float | None
+    sq_reason: str | None
+    cycles_per_io: float | None
+    instructions_per_io: float | None
+    perf_reason: str | None
+    runqueue_wait_s: float | None
+    steal_s: float | None
+    control: Control
+
+
+class Cpu(Metered):
+    """CPU of the windows: the measuring child's ``seconds``, plus interrupts outside of tasks and daemons.
+
+    ``cores_used`` is all of it over the windows' time; ``cores_reserved`` counts a whole core for each thread that
+    polls. The figures per core are null when that was too little to see.
+    """
 
     seconds: float
     user_s: float
     system_s: float
     cores_used: float
+    cores_reserved: float
     gb_per_s_per_core: float | None
+    gb_per_s_per_core_reserved: float | None
     ns_per_io: float
     threads: list[CpuThread]
     voluntary_switches: int
@@ -193,6 +277,56 @@ class Target(TypedDict):
     alignment_source: str | None
 
 
+class OpenLoop(TypedDict):
+    """Arrivals on a schedule: latency ``lat`` is then the service time, ``response`` counts from the intended start.
+
+    ``offered_rate`` is the drawn schedule's own, ``achieved_rate`` what was completed, both per second; ``late`` counts
+    requests sent later than the larger of 200 us and one mean gap; ``lag`` is from intended to real start.
+    """
+
+    arrivals: str
+    wait: str
+    scheduled: int
+    late: int
+    offered_rate: float
+    achieved_rate: float
+    lag: Distribution
+    response: Distribution
+
+
+class LongestWait(TypedDict):
+    """The thread of the measuring child that was ready to run without a CPU for longest, and for how many seconds."""
+
+    thread: str
+    seconds: float
+
+
+class Temperature(TypedDict):
+    """Degrees Celsius of a drive before and after the measured stretch."""
+
+    device: str
+    before: float | None
+    after: float
+
+
+class Surroundings(TypedDict):
+    """What else went on over the measured stretch; null where the machine does not tell.
+
+    ``steal_share`` of the workers' CPUs' time the hypervisor took (``steal_ticks`` of it), ``cpu_throttles`` counts
+    slow-downs for heat, ``quota_stops`` stops because a CPU quota was used up, ``hot`` names drives at their own
+    warning limit, ``io_limits`` the control group's limits.
+    """
+
+    steal_share: float | None
+    steal_ticks: int
+    cpu_throttles: int | None
+    quota_stops: int | None
+    longest_wait: LongestWait | None
+    temperatures: list[Temperature]
+    hot: list[str]
+    io_limits: list[str]
+
+
 class Cache(TypedDict):
     """Page-cache mode, and bytes of the region resident before and after; null where mincore cannot tell."""
 
@@ -240,6 +374,8 @@ class CellRecord(TypedDict):
     placement: Placement
     target: Target
     cache: Cache
+    open_loop: OpenLoop | None
+    surroundings: Surroundings
     gates: list[Gate]
     setup_seconds: float
     seed: int

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
-import stat
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from pytest_gpuio import __version__
-from pytest_gpuio.core.errors import ConfigError, GpuioError
-from pytest_gpuio.results import strict_json
-from pytest_gpuio.results.journal import sync_directory
+from pytest_gpuio.results import owned_file
 from pytest_gpuio.results.record import SCHEMA, CellRecord
 
 KIND: Final = "gpuio-results"
-#: How every file of this kind begins, in any version; nothing else is ever replaced.
-_HEAD: Final = re.compile(rb'\{\s*"schema":\s*\d+,\s*"kind":\s*"gpuio-results"')
 
 
 class Void(TypedDict):
@@ -117,40 +109,4 @@ def write_results(path: str | os.PathLike[str], content: Results) -> None:
         JsonError: the content holds a NaN or the like; the old file is left alone.
         GpuioError: it cannot be written.
     """
-    path = Path(path)
-    text = (strict_json.dumps(content, indent=1, what="results") + "\n").encode("ascii")
-    if not _HEAD.match(text):
-        raise ValueError("results start with their schema and kind, or the next run would refuse to replace the file")
-    try:
-        _refuse_foreign(path)
-        _replace(path, text)
-    except OSError as error:
-        raise GpuioError(f"results file {path} cannot be written: {error.strerror}.") from error
-
-
-def _refuse_foreign(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISREG(mode):
-        with path.open("rb") as file:
-            head = file.read(128)
-        if not head or _HEAD.match(head):
-            return
-    raise ConfigError(f"{path} exists and is not a gpuio results file: name another path.")
-
-
-def _replace(path: Path, text: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    owned_file.write(path, content, what="gpuio results file")

@@ -133,7 +133,7 @@ def _cell_problems(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _differs("bytes_per_s x seconds", record["bytes_per_s"] * seconds, "bytes", record["bytes"])
     yield from _differs("gb_per_s x 1e9", record["gb_per_s"] * 1e9, "bytes_per_s", record["bytes_per_s"])
     yield from _differs("gib_per_s x 2^30", record["gib_per_s"] * 2**30, "bytes_per_s", record["bytes_per_s"])
-    yield from _differs("cpu.cores_used x seconds", cpu["cores_used"] * seconds, "cpu.seconds", cpu["seconds"])
+    yield from _cpu_problems(cpu, seconds)
     for name, found, what, expected in (
         ("reads + writes", record["reads"] + record["writes"], "ios", ios),
         ("windows.count x ios_per_window", windows["count"] * windows["ios_per_window"], "ios", ios),
@@ -150,6 +150,26 @@ def _cell_problems(record: Mapping[str, Any]) -> Iterator[str]:
     for gate in record["gates"]:
         if gate["class"] == "impossible" and gate["state"] == "failed":
             yield f"gate {gate['gate']} found the result impossible, yet it is recorded as measured"
+
+
+def _cpu_problems(cpu: Mapping[str, Any], seconds: float) -> Iterator[str]:
+    daemons = (daemon["seconds"] for daemon in cpu["daemons"])
+    cost = math.fsum((cpu["seconds"], cpu["irq_s"] or 0.0, cpu["softirq_s"] or 0.0, *daemons))
+    yield from _differs("cpu.cores_used x seconds", cpu["cores_used"] * seconds, "cpu seconds of all parts", cost)
+    if cpu["cores_reserved"] < cpu["cores_used"]:
+        yield f"cpu.cores_reserved is {cpu['cores_reserved']}, less than cpu.cores_used {cpu['cores_used']}"
+    for name, reason in (("cycles_per_io", "perf_reason"), ("sq_useful_share", "sq_reason")):
+        if cpu[name] is None and cpu[reason] is None:
+            yield f"cpu.{name} is null without {reason}"
+        elif cpu[name] is not None and cpu[reason] is not None:
+            yield f"cpu.{name} is {cpu[name]}, yet {reason} says why it is null"
+    control = cpu["control"]
+    if not math.isclose(math.fsum(control["elsewhere"].values()), control["elsewhere_s"], rel_tol=_TOLERANCE):
+        yield f"cpu.control.elsewhere does not add up to elsewhere_s {control['elsewhere_s']}"
+    if control["truth_s"] is not None:
+        found = math.fsum((control["parts_s"], control["elsewhere_s"], control["unattributed_s"]))
+        if not math.isclose(found, control["truth_s"], rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            yield f"cpu.control adds up to {found}, but truth_s is {control['truth_s']}"
 
 
 def _distribution_problems(values: Mapping[str, Any]) -> Iterator[str]:

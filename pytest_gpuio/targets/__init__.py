@@ -1,26 +1,32 @@
-"""Laying out target files safely: alignment, geometry, fill, page cache, and nothing foreign ever written."""
+"""Laying out target files and devices safely: alignment, geometry, fill, page cache; nothing foreign is written."""
 
 from pytest_gpuio.targets.alignment import Alignment, direct_alignment
 from pytest_gpuio.targets.cache import drop, holes, resident_bytes, warm
+from pytest_gpuio.targets.device_layout import lay_out_device
 from pytest_gpuio.targets.direct import refuses_direct
 from pytest_gpuio.targets.geometry import check_geometry
 from pytest_gpuio.targets.header import HEADER_BYTES
 from pytest_gpuio.targets.layout import LayoutStopped, TargetFile, lay_out
 from pytest_gpuio.targets.location import DEFAULT_DIRECTORY, target_file
 from pytest_gpuio.targets.open import open_target
+from pytest_gpuio.targets.raw_device import RawDevice, held, raw_device
 
 __all__ = [
     "DEFAULT_DIRECTORY",
     "HEADER_BYTES",
     "Alignment",
     "LayoutStopped",
+    "RawDevice",
     "TargetFile",
     "check_geometry",
     "direct_alignment",
     "drop",
+    "held",
     "holes",
     "lay_out",
+    "lay_out_device",
     "open_target",
+    "raw_device",
     "refuses_direct",
     "resident_bytes",
     "target_file",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
-from pytest_gpuio.media import logical_block_size
+from pytest_gpuio.media import generic_block_device, logical_block_size
 
 # From <linux/stat.h> and <linux/fcntl.h>.
 _STATX_DIOALIGN: Final = 0x2000
@@ -39,7 +40,7 @@ def direct_alignment(target: int | str | os.PathLike[str]) -> Alignment | None:
     """Alignment for direct I/O on an existing file or directory; None when neither kernel nor block device says.
 
     Asks ``statx(STATX_DIOALIGN)`` (Linux 6.1, and only some file systems), else the logical block size of the device
-    that the file system is mounted from. Never a guess: 4096 is wrong on some machines.
+    that the file system is mounted from, or of the device itself. Never a guess: 4096 is wrong on some machines.
 
     Args:
         target: open file descriptor, or path. A directory gives its device's word, for files still to be made in it.
@@ -79,8 +80,15 @@ def _statx_alignment(fd: int) -> Alignment | None:
 
 
 def _device_alignment(fd: int) -> Alignment | None:
-    device = os.fstat(fd).st_dev
+    status = os.fstat(fd)
+    is_device = stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
+    device = status.st_rdev if is_device else status.st_dev
     number = os.major(device), os.minor(device)
+    if stat.S_ISCHR(status.st_mode):
+        sibling = generic_block_device(number)
+        if sibling is None:
+            return None
+        number = sibling[1]
     size = logical_block_size(number)
     if size is None:
         return None

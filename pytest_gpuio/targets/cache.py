@@ -6,8 +6,10 @@ import ctypes
 import errno
 import mmap
 import os
+import stat
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
@@ -16,6 +18,7 @@ _CHUNK: Final = 1 << 30  # bytes mapped at a time: a vector of 256 KiB
 _READ: Final = 1 << 20
 _DROP_TRIES: Final = 5
 _DROP_PAUSE_S: Final = 0.02
+_MADV_DONTNEED: Final = 4
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 # Bit 0 of a mincore byte is the answer, the others are reserved.
 _ODD: Final = bytes(value & 1 for value in range(256))
@@ -30,7 +33,7 @@ def resident_bytes(fd: int, offset: int, length: int) -> int:
     Raises:
         TargetError: the file cannot be mapped.
     """
-    end = min(offset + length, os.fstat(fd).st_size)
+    end = min(offset + length, _size(fd))
     start = offset - offset % mmap.PAGESIZE
     total = 0
     while start < end:
@@ -43,13 +46,15 @@ def resident_bytes(fd: int, offset: int, length: int) -> int:
 def drop(fd: int, offset: int, length: int) -> int:
     """Writes dirty pages of the file out and drops the range from the page cache; returns the bytes that stayed.
 
-    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped. Memory
-    file systems keep everything.
+    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor
+    those another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file
+    systems keep everything.
 
     Raises:
         TargetError: writing out failed.
     """
     remaining = 0
+    _release_maps(fd)
     for attempt in range(_DROP_TRIES):
         if attempt:
             time.sleep(_DROP_PAUSE_S)
@@ -127,6 +132,19 @@ def holes(fd: int, offset: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
+def _release_maps(fd: int) -> None:
+    """Takes the file's pages out of this process's page tables; the next touch of a map brings them back."""
+    status = os.fstat(fd)
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", str(status.st_ino)
+    table = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    mapped = [line.split(maxsplit=5) for line in table.splitlines()]
+    for words in mapped:
+        if (words[3], words[4]) == wanted and words[1].endswith("s"):
+            first, last = (int(word, 16) for word in words[0].split("-"))
+            # On a shared map this drops page-table entries only, never data.
+            _libc().madvise(first, last - first, _MADV_DONTNEED)
+
+
 def _resident(fd: int, start: int, size: int, *, first: int, last: int) -> int:
     libc = _libc()
     address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
@@ -149,6 +167,12 @@ def _resident(fd: int, start: int, size: int, *, first: int, last: int) -> int:
     return total
 
 
+def _size(fd: int) -> int:
+    status = os.fstat(fd)
+    # A device node's own size is 0.
+    return os.lseek(fd, 0, os.SEEK_END) if stat.S_ISBLK(status.st_mode) else status.st_size
+
+
 @cache
 def _libc() -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
@@ -157,4 +181,5 @@ def _libc() -> Any:
     libc.mmap.restype = pointer
     libc.munmap.argtypes = [pointer, size]
     libc.mincore.argtypes = [pointer, size, ctypes.c_char_p]
+    libc.madvise.argtypes = [pointer, size, ctypes.c_int]
     return libc

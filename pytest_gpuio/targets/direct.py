@@ -15,8 +15,8 @@ def refuses_direct(target: str | os.PathLike[str]) -> str | None:
     """None when O_DIRECT can be used, or when only laying out the file will tell; else one sentence with the remedy.
 
     Args:
-        target: directory or file; one that does not exist yet is judged by its nearest existing parent. A directory is
-            asked with an unnamed temporary file, which disappears with its descriptor.
+        target: directory, file or block device; one that does not exist yet is judged by its nearest existing parent.
+            A directory is asked with an unnamed temporary file, which disappears with its descriptor.
 
     Raises:
         TargetError: nothing above the target can be reached.
@@ -45,9 +45,9 @@ def refuses_direct(target: str | os.PathLike[str]) -> str | None:
 
 
 def _open_directly(path: Path) -> int | None:
-    """A regular file, or a nameless one in a directory, open for direct I/O; None where no such file can be had."""
+    """A file, a block device, or a nameless file in a directory, open for direct I/O; None where none can be had."""
     flags = os.O_DIRECT | os.O_CLOEXEC
-    if path.is_file():
+    if path.is_file() or path.is_block_device():
         return os.open(path, os.O_RDONLY | flags)
     if not path.is_dir():
         return None

@@ -42,10 +42,10 @@ class LayoutStopped(TargetError):
 
 @dataclass(frozen=True, slots=True)
 class TargetFile:
-    """A target file that is complete on its medium.
+    """A target file, or device, that is complete on its medium.
 
     Attributes:
-        path: the file.
+        path: the file, or the device node.
         data_offset: first byte of the data region.
         data_bytes: length of the data region; may be more than was asked for.
         pattern_seed: of the pattern that fills it.

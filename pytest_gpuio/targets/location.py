@@ -1,4 +1,4 @@
-"""From the target a user named to the file that is used."""
+"""From the target a user named to the file or device that is used."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
 from pytest_gpuio.targets.open import check_regular
+from pytest_gpuio.targets.raw_device import raw_device
 
 #: The target when none is named, in the working directory.
 DEFAULT_DIRECTORY: Final = ".gpuio"
@@ -17,17 +18,18 @@ WRITE_FILE: Final = "gpuio-write.dat"
 
 
 def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
-    """The file of a target; touches nothing.
+    """The file or device of a target; touches nothing.
 
-    A directory holds one file for reading cells and one for writing cells. A file is used as it is. A name that does
-    not exist yet is a file when it has a suffix (``/mnt/x/data.bin``), else a directory; its parent must exist.
+    A directory holds one file for reading cells and one for writing cells. A file or device is used as it is. A name
+    that does not exist yet is a file when it has a suffix (``/mnt/x/data.bin``), else a directory; its parent must
+    exist.
 
     Args:
-        target: directory or file, as the user named it.
+        target: directory, file or device, as the user named it.
         writes: for a cell that writes.
 
     Raises:
-        TargetError: a device, a symbolic link to a file, a missing parent, or no permission.
+        TargetError: a symbolic link to a file, a missing parent, no permission, or something else than those.
     """
     path = Path(target)
     try:
@@ -44,7 +46,8 @@ def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
         raise TargetError(f"{path} cannot be used as a target: {errno_text(error.errno or 0)}.") from error
     if stat.S_ISDIR(mode):
         return path / _name(writes)
-    check_regular(str(path))
+    if raw_device(path) is None:
+        check_regular(str(path))
     return path
 
 

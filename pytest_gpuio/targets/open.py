@@ -10,27 +10,34 @@ from pytest_gpuio.core.errors import CapabilityMissing, TargetError, errno_text
 from pytest_gpuio.media import classify
 from pytest_gpuio.targets.alignment import direct_alignment
 from pytest_gpuio.targets.header import read_header
+from pytest_gpuio.targets.raw_device import raw_device
 
 
 def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, dsync: bool = False) -> int:
     """File descriptor of an existing target; the caller closes it.
 
     Args:
-        path: regular file; not a symbolic link.
-        writable: open for reading and writing; only a file that carries our header.
-        direct: with O_DIRECT.
+        path: regular file, block device or NVMe generic device; not a symbolic link.
+        writable: open for reading and writing; only a file or device that carries our header.
+        direct: with O_DIRECT; a generic device knows nothing else and takes no such flag.
         dsync: with O_DSYNC.
 
     Raises:
-        TargetError: not there, not a regular file, not ours, or not permitted.
+        TargetError: not there, not a file or such a device, not ours, or not permitted.
         CapabilityMissing: the file system refuses O_DIRECT, or would serve it through the page cache.
     """
     name = os.fspath(path)
-    check_regular(name)
+    device = None if os.path.islink(name) else raw_device(name)  # noqa: PTH114 - a plain string path
+    if device is None:
+        check_regular(name)
+    if device is not None and device.generic:
+        if not direct:
+            raise TargetError(f"{name} takes NVMe commands only, past the page cache: use --gpuio-cache=direct.")
+        direct = dsync = False
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
     flags |= os.O_DSYNC if dsync else 0
     if writable:
-        _check_ours(name)
+        _check_ours(name if device is None else device.block_path)
     try:
         fd = _open_without_atime(name, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:
@@ -69,13 +76,15 @@ def check_regular(path: str) -> os.stat_result:
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return status
-    if stat.S_ISBLK(mode):
-        raise TargetError(
-            f"{path}: raw block devices are not supported yet: name a directory or file on a file system."
-        )
     if stat.S_ISLNK(mode):
-        raise TargetError(f"{path} is a symbolic link: name the file it points to ({os.path.realpath(path)}).")
-    kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a directory"
+        raise TargetError(f"{path} is a symbolic link: name what it points to ({os.path.realpath(path)}).")
+    kind = (
+        "a directory"
+        if stat.S_ISDIR(mode)
+        else "a block device"
+        if stat.S_ISBLK(mode)
+        else "neither a file nor a directory"
+    )
     raise TargetError(f"{path} is {kind}: a regular file is needed here.")
 
 

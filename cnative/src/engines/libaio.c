@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "registry.h"
 #include "why.h"
 
@@ -137,10 +138,9 @@ static int libaio_submit(struct gpuio_job *job, struct gpuio_io *const *ios, uns
 	return 1;
 }
 
-static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max)
+/* Stores up to max finished requests in done, waiting for min of them until the time-out; NULL = without end. */
+static int take_events(struct libaio_state *s, struct gpuio_io **done, unsigned min, unsigned max, struct timespec *timeout)
 {
-	struct timespec now = {0, 0};
-	struct libaio_state *s = job->priv;
 	unsigned n = 0;
 	int rc;
 
@@ -154,7 +154,7 @@ static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned m
 		return (int)n;
 	min = min > n ? min - n : 0;
 	do {
-		rc = sys_io_getevents(s->context, (long)min, (long)(max - n), s->events, min ? NULL : &now);
+		rc = sys_io_getevents(s->context, (long)min, (long)(max - n), s->events, timeout);
 	} while (rc == -EINTR);
 	if (rc < 0)
 		return rc;
@@ -165,6 +165,25 @@ static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned m
 		done[n++] = io;
 	}
 	return (int)n;
+}
+
+static int libaio_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned min, unsigned max)
+{
+	struct timespec now = {0, 0};
+
+	return take_events(job->priv, done, min, max, min ? NULL : &now);
+}
+
+static int libaio_wait(struct gpuio_job *job, struct gpuio_io **done, unsigned max, uint64_t deadline_ns)
+{
+	struct timespec left = {0, 0};
+	uint64_t now = mono_ns();
+
+	if (now < deadline_ns) {
+		left.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
+		left.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
+	}
+	return take_events(job->priv, done, 1, max, &left);
 }
 
 static void libaio_close(struct gpuio_job *job)
@@ -192,4 +211,5 @@ const struct gpuio_engine gpuio_engine_libaio = {
 	.submit = libaio_submit,
 	.reap = libaio_reap,
 	.close = libaio_close,
+	.wait = libaio_wait,
 };

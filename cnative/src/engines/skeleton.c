@@ -115,7 +115,11 @@ static void skeleton_close(struct gpuio_job *job)
 	job->priv = NULL;
 }
 
-/* A shared object exports its table under this very name. */
+/*
+ * A shared object exports its table under this very name. Three more callbacks may follow, see gpuio.h: wait (until a completion or
+ * a deadline, for open loops; without it the job loop looks at reap again and again), sync (when fsync of the file is not what
+ * makes writes durable) and read_back (when pread of the file does not read what was written).
+ */
 const struct gpuio_engine gpuio_engine = {
 	.name = "skeleton",
 	.abi = GPUIO_ABI,

@@ -22,6 +22,7 @@ static int stingy_probe(const char *library, struct gpuio_why *why)
 static int stingy_open(struct gpuio_job *job)
 {
 	job->priv = calloc(1, sizeof(struct state));
+	job->effective |= job->spec->knobs & GPUIO_KNOB_MERGED_WAIT; /* submit may well be said to only queue */
 	return job->priv ? 0 : -ENOMEM;
 }
 

@@ -23,7 +23,7 @@ def test_the_history_key_never_changes():
     # A changed key orphans every stored baseline.
     assert CELL.case == (
         "test_inference.test_kv_fetch|datapath=io_uring|medium=nvme_ssd|target=default|workload=inference/kv_fetch|"
-        "destination=host|bs=64k|qd=32|jobs=4|batch=8x1|cache=direct|durability=none"
+        "destination=host|bs=64k|qd=32|jobs=4|batch=8x1|cache=direct|durability=none|arrivals=closed"
     )
 
 

@@ -34,6 +34,28 @@ def test_buffered_io_is_told():
     assert "the page cache of the region grew by 4,096 bytes" in proof.sentences
 
 
+@pytest.mark.parametrize(
+    ("interrupts", "effective", "told"),
+    [
+        (0, "io_uring_iopoll", "the target interrupted 0 times for 1,000 requests: polled"),
+        (100, "io_uring_iopoll", "the target interrupted 100 times for 1,000 requests: polled"),
+        (101, "io_uring", "the target interrupted 101 times for 1,000 requests: not polled"),
+        (None, "io_uring_iopoll", "interrupts of the target are unknown"),
+    ],
+)
+def test_polling_is_told_from_the_target_s_interrupts(interrupts, effective, told):
+    seen = Evidence("io_uring_iopoll", True, 1.0, 0, frozenset(), ios=1000, interrupts=interrupts)
+    proof = datapaths.get("io_uring_iopoll").prove(seen)
+    assert (proof.effective, proof.sentences[-1]) == (effective, told)
+
+
+def test_a_submission_poller_is_proved_by_its_thread():
+    seen = Evidence("io_uring_sqpoll", True, 1.0, 0, frozenset())
+    assert datapaths.get("io_uring_sqpoll").prove(seen).effective == "io_uring"
+    seen = dataclasses.replace(seen, helper_threads=("iou-sqp",))
+    assert datapaths.get("io_uring_sqpoll").prove(seen).effective == "io_uring_sqpoll"
+
+
 def test_every_need_is_a_capability():
     assert {need for path in DATAPATHS.values() for need in path.needs} <= set(CAPABILITIES)
 

@@ -10,7 +10,9 @@ import pytest
 from pytest_gpuio.capabilities import CAPABILITIES
 from pytest_gpuio.core.cell import MEDIA
 from pytest_gpuio.datapaths import DATAPATHS
-from pytest_gpuio.measure import gates
+from pytest_gpuio.measure import drift, gates
+from pytest_gpuio.measure.gates import impossible, physics, unsettled, warning
+from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 from pytest_gpuio.measure.prepare import PROFILES
 from pytest_gpuio.phases import WORKLOADS
 from pytest_gpuio.plugin import fixtures, hookspecs
@@ -117,13 +119,28 @@ def test_each_gate_has_a_row_with_its_class_and_limits():
     assert list(table) == [gate.name for gate in gates.GATES]
     for gate in gates.GATES:
         assert table[gate.name][0] == gate.kind
-    assert f"{gates.DEVICE_BYTES}" in table["device_bytes"][2]
-    assert f"+- {gates.LITTLE_TOLERANCE}" in table["littles_law"][2]
-    assert f"{gates.DEPTH_VOID:.0%}".replace("%", " %") in table["depth_achieved"][2]
-    assert f"{gates.DEVICE_DEPTH:.0%}".replace("%", " %") in table["depth_achieved"][2]
-    assert f"{gates.DEPTH_TOOL_BOUND:.0%}".replace("%", " %") in table["tool_bound"][2]
-    assert f"{gates.STABLE_CI:.0%}".replace("%", " %") in table["stable"][2]
-    assert f"{gates.LEAST_WINDOW_S} s" in table["enough_io"][2]
+    for gate, limit in (
+        ("device_bytes", f"{impossible.DEVICE_BYTES}"),
+        ("littles_law", f"+- {physics.LITTLE_TOLERANCE}"),
+        ("depth_achieved", percent(impossible.DEPTH_VOID)),
+        ("depth_achieved", percent(impossible.DEVICE_DEPTH)),
+        ("open_loop_lag", percent(physics.LATE_SHARE)),
+        ("clock_sane", percent(physics.CLOCK_SHARE)),
+        ("clock_sane", f"{physics.CLOCK_PPM:.0f} ppm"),
+        ("stable", percent(unsettled.STABLE_CI)),
+        ("cores_available", percent(unsettled.WAIT_SHARE)),
+        ("no_steal", percent(unsettled.STEAL_SHARE)),
+        ("tool_bound", percent(warning.DEPTH_TOOL_BOUND)),
+        ("enough_io", f"{LEAST_WINDOW_S} s"),
+    ):
+        assert limit in table[gate][2], gate
+    assert f"in {drift.LEAST_WINDOWS} windows or more" in GATES
+    assert f"Steps below {percent(drift.LEAST_STEP)}" in GATES
+    assert f"fewer than {percent(drift.FALSE_ALARM)} of random orders" in GATES
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 def test_each_field_of_the_schema_is_explained():

@@ -125,7 +125,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
 if libc.prctl(22, 2, program, 0, 0):  # PR_SET_SECCOMP
     print("no seccomp here")
 else:
-    print(probe("io_uring"))
+    print(probe(sys.argv[2]))
 """
 
 
@@ -136,9 +136,10 @@ else:
         (errno.ENOSYS, "seccomp filter of this"),
     ],
 )
-def test_a_container_forbids_it(ring, code, words):
+@pytest.mark.parametrize("engine", ["io_uring", "io_uring_sqpoll", "io_uring_iopoll", "io_uring_full", "io_uring_cmd"])
+def test_a_container_forbids_it(ring, code, words, engine):
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _FILTERED, str(code)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-c", _FILTERED, str(code), engine], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     if "no seccomp here" in done.stdout:

@@ -34,6 +34,15 @@ def test_a_family_keeps_its_child(children):
     assert children.get("psync") is sync
 
 
+def test_living_children_are_known_by_id(children, gone):
+    assert children.pids == ()
+    first = children.get("io_uring")
+    assert children.pids == (first.pid,)
+    with pytest.raises(ChildDied):
+        first.request("segfault", deadline_s=LONG)
+    assert children.pids == ()
+
+
 def test_a_dead_child_is_replaced(children, gone):
     first = children.get("io_uring")
     with pytest.raises(ChildDied):

@@ -39,6 +39,14 @@ def test_the_line_of_a_cell():
     assert "p99 - " in tables.cell_line(cell)
 
 
+def test_reserved_cores_are_shown_where_they_are_more_than_five_percent_above():
+    cell = record()
+    for reserved, shown in ((0.71, "0.71"), (0.745, "0.71"), (0.75, "0.71/0.75"), (1.71, "0.71/1.71")):
+        cell["cpu"].update(cores_used=0.71, cores_reserved=reserved)
+        assert f" {shown} cores" in tables.cell_line(cell)
+        assert f" {shown} " in tables.results_table([cell], 110)
+
+
 def test_usual_values_are_left_out_of_a_case():
     axes = GOLDEN["axes"]
     assert tables.short_case(axes) == "inference/kv_fetch io_uring virtual 64k qd32"
@@ -61,7 +69,7 @@ def test_the_table():
         record(gates=UNSETTLED),
         record(gb=12.3, iops=455_123.0, axes={"datapath": "libaio", "qd": 1}, p50_ns=875, p99_ns=3_210, p999_ns=None),
     ]
-    cells[1]["cpu"].update(cores_used=0.0, gb_per_s_per_core=None)
+    cells[1]["cpu"].update(cores_used=0.0, cores_reserved=0.0, gb_per_s_per_core=None)
     assert tables.results_table(cells, 99) == (
         "case                                          GB/s  IOPS    p50     p99  p99.9  cores  GB/s/core\n"
         "---------------------------------------------------------------------------------------------------\n"

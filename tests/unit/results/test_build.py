@@ -12,6 +12,33 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "cell_record.json"
 BINS = {histogram.bin_of(1_500_000): 10_000, histogram.bin_of(2_000_000): 9_900, histogram.bin_of(5_000_000): 100}
 LAT = {"count": 20_000, "overflow": 0, "min_ns": 1_500_000, "max_ns": 5_000_000, "sum_ns": 35_300_000_000, "bins": BINS}
 
+METERED = {
+    "irq_s": None,
+    "softirq_s": None,
+    "irq_reason": "already inside task time (no IRQ_TIME_ACCOUNTING)",
+    "daemons": [],
+    "sq_useful_share": None,
+    "sq_reason": "no submission poller",
+    "cycles_per_io": None,
+    "instructions_per_io": None,
+    "perf_reason": "the processor's counters are not there (ENOENT): usual in virtual machines",
+    "runqueue_wait_s": 0.125,
+    "steal_s": 0.0,
+    "control": {
+        "trusted": False,
+        "reason": "the measured stretch lasted 1.0 s: /proc/stat counts in steps of 10 ms, 4 s are needed",
+        "seconds": 1.0,
+        "truth_s": 0.875,
+        "parts_s": 0.5,
+        "elsewhere_s": 0.25,
+        "elsewhere": {"kworker loop0": 0.1875, "others": 0.0625},
+        "unattributed_s": 0.125,
+        "unattributed_share": 0.125 / 0.875,
+        "uncertainty_s": 0.046875,
+        "idle_cores": None,
+    },
+}
+
 
 def make_record(**changes):
     """A record by way of the builders; 20,000 random 64 KiB reads in exactly one second."""
@@ -41,12 +68,13 @@ def make_record(**changes):
             "precision": 0.02,
             "stop_reason": "precision",
             "warmup_reason": "flat",
+            "drift": {"slope_per_window_rel": 0.0, "first_to_last": 0.0, "trend_p": 1.0, "change_points": []},
         },
         "cpu": build.cpu_cost(
             seconds=0.5,
             user_s=0.125,
             system_s=0.375,
-            threads=[{"name": "worker 0", "role": "submitter", "seconds": 0.5}],
+            threads=[{"name": "worker 0", "role": "submitter", "seconds": 0.5, "tid": 4711}],
             voluntary_switches=20_000,
             involuntary_switches=3,
             minor_faults=0,
@@ -55,6 +83,8 @@ def make_record(**changes):
             ios=20_000,
             bytes_moved=1_310_720_000,
             qd=32,
+            polling_s=[],
+            metered=METERED,
         ),
         "device": {
             "known": True,
@@ -87,6 +117,17 @@ def make_record(**changes):
             "alignment_source": "statx",
         },
         "cache": {"mode": "direct", "resident_before": 0, "resident_after": 0},
+        "open_loop": None,
+        "surroundings": {
+            "steal_share": 0.0,
+            "steal_ticks": 0,
+            "cpu_throttles": None,
+            "quota_stops": 0,
+            "longest_wait": {"thread": "python3", "seconds": 0.002},
+            "temperatures": [{"device": "nvme0n1", "before": 41.0, "after": 43.5}],
+            "hot": [],
+            "io_limits": [],
+        },
         "gates": [
             {"gate": "no_errors", "class": "impossible", "state": "passed", "detail": "0 errors, 0 short"},
             {"gate": "stable", "class": "unsettled", "state": "failed", "detail": "windows differ by a factor of 3"},
@@ -120,7 +161,7 @@ def test_totals_and_rates_are_those_worked_out_by_hand():
     assert record["cpu"]["load_point"] == {"qd": 32, "iops": 20_000.0}
     assert record["case"] == (
         "test_inference.test_kv_fetch|datapath=io_uring|medium=virtual|target=default|workload=inference/kv_fetch|"
-        "destination=host|bs=64k|qd=32|jobs=1|batch=1x1|cache=direct|durability=none"
+        "destination=host|bs=64k|qd=32|jobs=1|batch=1x1|cache=direct|durability=none|arrivals=closed"
     )
 
 
@@ -167,8 +208,49 @@ def test_no_cpu_seen_gives_null():
         ios=1,
         bytes_moved=512,
         qd=1,
+        polling_s=[],
+        metered=METERED,
     )
     assert cpu["gb_per_s_per_core"] is None
+    assert cpu["gb_per_s_per_core_reserved"] is None
+
+
+def cost(**changes):
+    values = {
+        "seconds": 3.0,
+        "user_s": 1.0,
+        "system_s": 2.0,
+        "threads": [],
+        "voluntary_switches": 0,
+        "involuntary_switches": 0,
+        "minor_faults": 0,
+        "major_faults": 0,
+        "wall_s": 4.0,
+        "ios": 1_000,
+        "bytes_moved": 12 * 10**9,
+        "qd": 1,
+        "polling_s": [],
+        "metered": METERED,
+    }
+    return build.cpu_cost(**{**values, **changes})
+
+
+def test_daemons_and_interrupts_outside_of_tasks_are_part_of_the_cost():
+    daemon = {"pid": 7, "name": "fuse", "seconds": 1.5}
+    cpu = cost(metered={**METERED, "irq_s": 0.25, "softirq_s": 1.25, "daemons": [daemon]})
+    assert cpu["seconds"] == 3.0
+    assert cpu["cores_used"] == cpu["cores_reserved"] == 1.5
+    assert cpu["gb_per_s_per_core"] == 2.0
+    assert cpu["ns_per_io"] == 6e6
+
+
+def test_a_thread_that_polls_takes_its_whole_core():
+    cpu = cost(polling_s=[3.0, 0.0, 4.1])
+    assert cpu["cores_used"] == 0.75
+    # 1 s and 4 s of 4 s were left unused on two of the cores; a core is never taken more than once.
+    assert cpu["cores_reserved"] == 2.0
+    assert cpu["gb_per_s_per_core"] == 4.0
+    assert cpu["gb_per_s_per_core_reserved"] == 1.5
 
 
 def test_disagreeing_inputs_are_refused():

@@ -95,7 +95,7 @@ def test_a_nan_leaves_the_old_file(tmp_path):
 
 def test_what_could_not_be_replaced_later_is_not_written(tmp_path):
     shuffled = dict(reversed(content().items()))
-    with pytest.raises(ValueError, match="start with their schema"):
+    with pytest.raises(ValueError, match="start with its schema"):
         run_file.write_results(tmp_path / "r.json", shuffled)
 
 

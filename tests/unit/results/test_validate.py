@@ -116,7 +116,7 @@ def test_objects_are_closed_and_complete_except_free_maps():
             assert sorted(schema["required"]) == sorted(schema["properties"]), place
         else:
             free.append(place.split(".")[-1] if not place.endswith("items") else place.split(".")[-2])
-    assert sorted(set(free)) == ["devices", "machine", "settings"]
+    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "settings"]
 
 
 def test_the_golden_record_is_valid(record):
@@ -173,7 +173,13 @@ def test_no_field_may_be_missing_or_of_another_type(record):
         (("reads",), 1, "reads + writes is 1, but ios is 20,000"),
         (("windows", "ios_per_window"), 4_999, "windows.count x ios_per_window is 19,996, but ios is 20,000"),
         (("windows", "start_ns"), [1], "number of windows.start_ns is 1, but windows.count is 4"),
-        (("cpu", "cores_used"), 0.7, "cpu.cores_used x seconds is 0.7, but cpu.seconds is 0.5"),
+        (("cpu", "cores_used"), 0.7, "cpu.cores_used x seconds is 0.7, but cpu seconds of all parts is 0.5"),
+        (("cpu", "cores_reserved"), 0.4, "cpu.cores_reserved is 0.4, less than cpu.cores_used 0.5"),
+        (("cpu", "irq_s"), 0.1, "but cpu seconds of all parts is 0.6"),
+        (("cpu", "control", "elsewhere_s"), 0.3, "cpu.control.elsewhere does not add up to elsewhere_s 0.3"),
+        (("cpu", "control", "truth_s"), 1.0, "cpu.control adds up to 0.875, but truth_s is 1.0"),
+        (("cpu", "cycles_per_io"), 5.0, "cpu.cycles_per_io is 5.0, yet perf_reason says why it is null"),
+        (("cpu", "sq_reason"), None, "cpu.sq_useful_share is null without sq_reason"),
         (("latency", "lat", "p99_ns"), 1_700_000, "latency.lat: p99_ns is 1700000, but the histogram says 2007039"),
         (("latency", "lat", "overflow"), 1, "latency.lat: histogram and overflow hold 20,001 values"),
         (("latency", "lat", "mean_ns"), 6e6, "latency.lat: mean 6000000.0 ns is outside"),

@@ -142,3 +142,12 @@ def test_a_full_file_has_no_holes(file_of):
     assert holes(fd, 0, MIB) == []
     assert holes(fd, 0, MIB + 1) == [(MIB, MIB + 1)]
     assert holes(fd, 10, 0) == []
+
+
+def test_pages_that_this_process_has_mapped_and_touched_are_dropped_too(file_of, on_disk):
+    _, fd = file_of(MIB)
+    with mmap.mmap(fd, 0) as mapped:
+        content = bytes(mapped)
+        assert resident_bytes(fd, 0, MIB) == MIB
+        assert drop(fd, 0, MIB) == 0
+        assert bytes(mapped) == content

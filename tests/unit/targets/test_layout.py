@@ -405,6 +405,8 @@ def test_target_file_refuses_what_cannot_work(tmp_path):
             target_file(tmp_path / name, writes=False)
 
 
-def test_target_file_refuses_raw_devices(loop_over_tmpfs):
-    with pytest.raises(TargetError, match="raw block devices are not supported yet"):
-        target_file(loop_over_tmpfs(sector=512), writes=True)
+def test_a_raw_device_is_no_file_to_lay_out(loop_over_tmpfs):
+    device = loop_over_tmpfs(sector=512)
+    assert target_file(device, writes=True) == target_file(device, writes=False) == Path(device)
+    with pytest.raises(TargetError, match="is a block device: a regular file is needed here"):
+        lay_out(device, 1 << 20)

@@ -1,0 +1,107 @@
+"""Targets that add no noise of their own, made for one run and taken away again: zram, tmpfs, loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pytest_gpuio.core.errors import CapabilityMissing, errno_text
+
+_DEADLINE_S: Final = 60.0
+_CONTROL: Final = Path("/sys/class/zram-control")
+_SHM: Final = Path("/dev/shm")
+_SBIN: Final = "/usr/sbin:/sbin"
+
+
+@contextlib.contextmanager
+def zram(size: int) -> Iterator[str]:
+    """A new zram device of ``size`` bytes, never written: its reads fill the buffer with zeros.
+
+    Raises:
+        CapabilityMissing: not root, or the kernel has no zram.
+    """
+    _need_root("a zram device")
+    if not _CONTROL.is_dir():
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            _run("modprobe", "zram")
+    try:
+        number = int((_CONTROL / "hot_add").read_text())
+    except (OSError, ValueError) as error:
+        raise CapabilityMissing(f"no zram device can be made here ({error}): modprobe zram.") from None
+    try:
+        try:
+            Path(f"/sys/block/zram{number}/disksize").write_text(str(size))
+        except OSError as error:
+            raise CapabilityMissing(
+                f"zram{number} cannot be given {size:,} bytes: {errno_text(error.errno or 0)}."
+            ) from None
+        yield f"/dev/zram{number}"
+    finally:
+        with contextlib.suppress(OSError):
+            (_CONTROL / "hot_remove").write_text(str(number))
+
+
+@contextlib.contextmanager
+def tmpfs_folder(needed: int) -> Iterator[Path]:
+    """A new folder on tmpfs with room for ``needed`` bytes.
+
+    Raises:
+        CapabilityMissing: there is no tmpfs, or too little room on it.
+    """
+    if not _SHM.is_dir() or not os.access(_SHM, os.W_OK):
+        raise CapabilityMissing(f"{_SHM} is not there or cannot be written: mount a tmpfs on it.")
+    free = shutil.disk_usage(_SHM).free
+    if free < 2 * needed:
+        raise CapabilityMissing(f"{_SHM} has {free:,} bytes free, {2 * needed:,} are needed.")
+    with tempfile.TemporaryDirectory(dir=_SHM, prefix="gpuio-crosscheck-") as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def loop_over_tmpfs(size: int) -> Iterator[str]:
+    """A new loop device over a fully written file in tmpfs, with direct I/O to it where tmpfs has it.
+
+    Raises:
+        CapabilityMissing: not root, or loop devices cannot be had.
+    """
+    _need_root("a loop device")
+    with tmpfs_folder(size) as folder:
+        image = folder / "disk.img"
+        piece = os.urandom(1 << 20)
+        with image.open("xb") as file:
+            for _ in range(size >> 20):
+                file.write(piece)
+        device = None
+        try:
+            for direct in ("on", "off"):
+                made = _run("losetup", "--find", "--show", f"--direct-io={direct}", str(image))
+                if made.returncode == 0:
+                    device = made.stdout.strip()
+                    break
+            if device is None:
+                raise CapabilityMissing(f"no loop device can be attached here: {made.stderr.strip()}.")
+            yield device
+        finally:
+            if device is not None:
+                _run("losetup", "--detach", device)
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise CapabilityMissing(f"needs root, to make {what}.")
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{_SBIN}"}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False, env=environment
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CapabilityMissing(f"{command[0]} cannot be run: {error}.") from None

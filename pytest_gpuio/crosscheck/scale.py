@@ -1,0 +1,155 @@
+"""Experiments on size: what 25,000 cells cost pytest, before a single one is measured and after the last."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_gpuio.core.errors import GpuioError
+from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
+from pytest_gpuio.crosscheck.lab import Lab
+from pytest_gpuio.crosscheck.verdict import Spread, Target
+
+CELLS: Final = 25_000
+_COLLECTIONS: Final = 3
+_COLLECTION_DEADLINE_S: Final = 300.0
+_SESSION_DEADLINE_S: Final = 24 * 3600.0
+#: Data path, medium, workload, block size, depth, jobs and batch: 2 x 1 x 5 x 10 x 10 x 5 x 5 cells.
+_AXES: Final = (
+    "--gpuio-bs=4k,8k,16k,32k,64k,128k,256k,512k,1M,2M",
+    "--gpuio-qd=32,40,48,56,64,72,80,88,96,104",
+    "--gpuio-jobs=1,2,3,4,5",
+    "--gpuio-batch=1,2,4,8,16",
+)
+_SUITE: Final = """\
+import pytest
+
+
+@pytest.mark.workload("micro/randread", "micro/randwrite", "micro/zipfread", "micro/randrw70", "inference/kv_fetch")
+def test_cell(gpuio):
+    gpuio.run()
+
+
+{more}"""
+_SECOND: Final = """\
+@pytest.mark.workload("micro/randread", "micro/randwrite", "micro/zipfread", "micro/randrw70", "inference/kv_fetch")
+def test_cell_again(gpuio):
+    gpuio.run()
+"""
+#: Notes when the last cell has been measured.
+_CONFTEST: Final = """\
+import time
+from pathlib import Path
+
+
+def pytest_runtest_logfinish(nodeid, location):
+    Path(__file__).with_name("last").write_text(str(time.monotonic()))
+"""
+
+_TIME = Claim("collect-time", "collecting 25,000 cells (7 axes, -m): time", "s", Target("<=", 5.0))
+_MEMORY = Claim("collect-memory", "collecting 25,000 cells: peak memory", "MB", Target("<=", 300.0))
+_PEAK = Claim("session-memory", "session of 25,000 null cells: peak memory", "MB", Target("<=", 400.0))
+_END = Claim("session-end", "session of 25,000 null cells: end after its last cell", "s", Target("<=", 15.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A pytest that ended: seconds it took, peak resident bytes, moment of its end (CLOCK_MONOTONIC), output."""
+
+    seconds: float
+    peak: int
+    ended: float
+    output: str
+
+
+def _pytest(folder: Path, *options: str, deadline_s: float) -> _Done:
+    """Runs pytest in ``folder``.
+
+    Raises:
+        GpuioError: it was late, or its status is neither 0 nor 1 (some cells failed).
+    """
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:codspeed", "-q"]
+    command += [f"--gpuio-target={folder}", *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    log = folder / "output.txt"
+    began = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        )
+        try:
+            usage = None
+            while usage is None:
+                pid, status, told = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    process.returncode, usage = os.waitstatus_to_exitcode(status), told
+                elif time.monotonic() - began > deadline_s:
+                    raise GpuioError(f"pytest was not done within {deadline_s:g} s and was killed.")
+                else:
+                    time.sleep(0.02)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+    ended = time.monotonic()
+    text = log.read_text(errors="replace")
+    if process.returncode not in (0, 1):
+        raise GpuioError(f"pytest ended with status {process.returncode}: {text[-600:]}")
+    return _Done(ended - began, usage.ru_maxrss * 1024, ended, text)
+
+
+def _collect(lab: Lab) -> Sequence[Row]:
+    times, peaks, kept = [], [], 0
+    for number in range(_COLLECTIONS):
+        lab.say(f"{_TIME.name}: run {number + 1}/{_COLLECTIONS}")
+        with tempfile.TemporaryDirectory(prefix="gpuio-collect-") as name:
+            folder = Path(name)
+            (folder / "test_many.py").write_text(_SUITE.format(more=""))
+            done = _pytest(
+                folder,
+                "--collect-only",
+                "-m",
+                "gpuio(bs=4096)",
+                "--gpuio-datapath=libaio,io_uring",
+                *_AXES,
+                deadline_s=_COLLECTION_DEADLINE_S,
+            )
+        found = re.search(r"(\d+)/(\d+) tests collected", done.output)
+        if found is None or int(found[2]) != CELLS:
+            raise GpuioError(f"pytest did not collect {CELLS:,} cells: {done.output[-300:]}")
+        kept = int(found[1])
+        times.append(done.seconds)
+        peaks.append(done.peak / 1e6)
+    reason = f"whole command, interpreter start included, median of {_COLLECTIONS}; -m keeps {kept:,} cells"
+    return [_TIME.of_figures(Spread.of(times), reason), _MEMORY.of_figures(Spread.of(peaks))]
+
+
+def _session(lab: Lab) -> Sequence[Row]:
+    if not lab.settings.full:
+        return [claim.not_measurable("takes hours: add --full") for claim in (_PEAK, _END)]
+    with tempfile.TemporaryDirectory(prefix="gpuio-session-") as name:
+        folder = Path(name)
+        (folder / "test_many.py").write_text(_SUITE.format(more=_SECOND))
+        (folder / "conftest.py").write_text(_CONFTEST)
+        lab.say(f"{_PEAK.name}: {CELLS:,} cells, this takes hours")
+        done = _pytest(
+            folder, "--gpuio-datapath=null", "--gpuio-max-time=100ms", *_AXES, deadline_s=_SESSION_DEADLINE_S
+        )
+        last = float((folder / "last").read_text())
+    passed = re.search(r"(\d+) passed", done.output)
+    reason = f"{passed[1] if passed else 'no'} cells passed in {done.seconds / 3600:.1f} h"
+    return [
+        _PEAK.of_figures(Spread.of([done.peak / 1e6]), reason),
+        _END.of_figures(Spread.of([done.ended - last])),
+    ]
+
+
+EXPERIMENTS: Final = (Experiment((_TIME, _MEMORY), _collect), Experiment((_PEAK, _END), _session))

@@ -1,0 +1,72 @@
+"""Child side: the real probe behind each capability name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pytest_gpuio import engine
+from pytest_gpuio.core.errors import GpuioError
+from pytest_gpuio.media import classify
+from pytest_gpuio.targets import raw_device, refuses_direct
+
+
+def run(name: str, target: str | None) -> str | None:
+    """None when the capability is there, else one sentence with the remedy.
+
+    Args:
+        name: of the capability.
+        target: directory, file or device, for capabilities of a target.
+    """
+    try:
+        if name in _OF_TARGET:
+            return _OF_TARGET[name](target or ".")
+        if name == "engine":
+            engine.engine_names()
+            return None
+        return engine.probe(name, engine.find_liburing())
+    except GpuioError as error:
+        return str(error)
+
+
+def _io_poll(target: str) -> str | None:
+    medium = classify(target)
+    if not medium.devices:
+        return (
+            f"no block device with poll queues lies under {target} ({medium.name}, {medium.file_system or 'unknown'})"
+        )
+    without = [device.name for device in medium.devices if not device.io_poll]
+    if not without:
+        return None
+    nvme = all(name.startswith("nvme") for name in without)
+    remedy = (
+        "boot with nvme.poll_queues=N, or reload the driver: modprobe -r nvme; modprobe nvme poll_queues=N"
+        if nvme
+        else "only drivers with poll queues (nvme, null_blk, virtio_blk with num_poll_queues) can be polled"
+    )
+    return f"{', '.join(without)}: queue/io_poll is 0, so completions would come by interrupt; {remedy}"
+
+
+def _nvme_passthrough(target: str) -> str | None:
+    device = raw_device(target)
+    if device is not None and device.generic:
+        return None
+    return f"{target} is not an NVMe generic device: passthrough commands need /dev/ngXnY as target"
+
+
+def _file_io(target: str) -> str | None:
+    device = raw_device(target)
+    if device is None or not device.generic:
+        return None
+    return (
+        f"{target} takes NVMe commands only: use --gpuio-datapath=io_uring_cmd, or the namespace's block device "
+        f"({device.block_path}) as --gpuio-target"
+    )
+
+
+_OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "o_direct": refuses_direct,
+    "file_io": _file_io,
+    "io_poll": _io_poll,
+    "nvme_passthrough": _nvme_passthrough,
+}

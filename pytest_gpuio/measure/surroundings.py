@@ -1,0 +1,205 @@
+"""What else went on around a measured stretch: stolen time, throttling, quotas and waits for a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_gpuio.media.sysfs import read_int, read_text
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Readings at one moment; None where the machine does not tell.
+
+    Attributes:
+        cpus: the CPUs whose time was read.
+        ticks, stolen: clock ticks of these CPUs, all of them and those the hypervisor took.
+        cpu_throttles: times that a CPU or its package was slowed down for heat, summed.
+        quota_stops: times that the scheduler stopped this process's groups because their CPU quota was used up.
+        waits: name of each thread of this process and nanoseconds it was ready to run without a CPU, by thread id.
+        temperatures: degrees Celsius by device. hot: devices that raise an alarm or are at their own warning limit.
+    """
+
+    cpus: tuple[int, ...]
+    ticks: int
+    stolen: int
+    cpu_throttles: int | None
+    quota_stops: int | None
+    waits: Mapping[int, tuple[str, int]]
+    temperatures: Mapping[str, float]
+    hot: tuple[str, ...]
+
+
+def take(cpus: Sequence[int], devices: Sequence[str], root: str = "/") -> Snapshot:
+    """Read everything once.
+
+    Args:
+        cpus: CPUs that matter; empty = all.
+        devices: kernel names of the physical devices, ``nvme0n1``.
+        root: folder that holds ``proc`` and ``sys``, so that trees can be faked.
+    """
+    base = Path(root)
+    times = _cpu_times(base, frozenset(cpus))
+    temperatures, hot = _temperatures(base, devices)
+    return Snapshot(
+        cpus=tuple(sorted(times)),
+        ticks=sum(total for total, _ in times.values()),
+        stolen=sum(stolen for _, stolen in times.values()),
+        cpu_throttles=_cpu_throttles(base, times),
+        quota_stops=_quota_stops(base),
+        waits=_waits(base),
+        temperatures=temperatures,
+        hot=hot,
+    )
+
+
+def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    """What happened between two snapshots, as JSON-able values.
+
+    Returns:
+        ``steal_share`` of the CPUs' time (0 to 1; None when no tick passed), ``steal_ticks``, ``cpu_throttles``,
+        ``quota_stops`` (None = unknown), ``longest_wait`` (``{"thread", "seconds"}`` of the thread that waited longest
+        for a CPU, None = unknown), ``temperatures`` (``{"device", "before", "after"}`` each, degrees Celsius),
+        ``hot`` (devices).
+    """
+    ticks, stolen = after.ticks - before.ticks, after.stolen - before.stolen
+    waited = [
+        ((waits - before.waits[tid][1] if tid in before.waits else waits) / 1e9, name)
+        for tid, (name, waits) in after.waits.items()
+    ]
+    longest, waiter = max(waited, default=(0.0, None))
+    return {
+        "steal_share": stolen / ticks if ticks > 0 else None,
+        "steal_ticks": stolen,
+        "cpu_throttles": _growth(before.cpu_throttles, after.cpu_throttles),
+        "quota_stops": _growth(before.quota_stops, after.quota_stops),
+        "longest_wait": None if waiter is None else {"thread": waiter, "seconds": longest},
+        "temperatures": [
+            {"device": name, "before": before.temperatures.get(name), "after": degrees}
+            for name, degrees in after.temperatures.items()
+        ],
+        "hot": sorted({*before.hot, *after.hot}),
+    }
+
+
+def io_limits(counted: Sequence[str], root: str = "/") -> tuple[str, ...]:
+    """Limits on I/O to the devices (``major:minor``) that this process's groups set, in words; empty = none."""
+    base = Path(root)
+    found = []
+    for folder in _groups(base, "io") + _groups(base, "blkio"):
+        for file in ("io.max", *_V1_LIMITS):
+            for line in (read_text(folder / file) or "").splitlines():
+                device, _, limits = line.partition(" ")
+                wanted = " ".join(word for word in limits.split() if not word.endswith("=max"))
+                if device in counted and wanted:
+                    found.append(f"{file} of {folder.name or '/'}: {device} {wanted}")
+    return tuple(dict.fromkeys(found))
+
+
+_V1_LIMITS = tuple(
+    f"blkio.throttle.{direction}_{unit}_device" for direction in ("read", "write") for unit in ("bps", "iops")
+)
+
+
+def _growth(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _cpu_times(base: Path, wanted: frozenset[int]) -> dict[int, tuple[int, int]]:
+    """All ticks, and stolen ones, by CPU."""
+    found = {}
+    for line in (read_text(base / "proc/stat") or "").splitlines():
+        name, *words = line.split()
+        number = name.removeprefix("cpu")
+        if number == name:
+            break
+        if not number.isdigit() or len(words) < 8:
+            continue
+        # Guest time, the last two columns, is in user time already.
+        fields = [int(word) for word in words[:8]]
+        if not wanted or int(number) in wanted:
+            found[int(number)] = sum(fields), fields[7]
+    return found
+
+
+def _cpu_throttles(base: Path, cpus: Iterable[int]) -> int | None:
+    total = None
+    for cpu in cpus:
+        folder = base / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
+        for name in ("core_throttle_count", "package_throttle_count"):
+            count = read_int(folder / name)
+            if count is not None:
+                total = count + (total or 0)
+    return total
+
+
+def _quota_stops(base: Path) -> int | None:
+    total = None
+    for folder in _groups(base, "cpu"):
+        for line in (read_text(folder / "cpu.stat") or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == "nr_throttled" and value.isdigit():
+                total = int(value) + (total or 0)
+    return total
+
+
+def _groups(base: Path, controller: str) -> list[Path]:
+    """Folders of this process's control group and those above it: version 2, or version 1's of a controller.
+
+    Only the usual mount points are looked at. In a container the group's own name is hidden or leads nowhere: then the
+    mount point itself is the group.
+    """
+    found: list[Path] = []
+    for line in (read_text(base / "proc/self/cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, name = rest.partition(":")
+        if number == "0":
+            mounts = ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+        elif controller in controllers.split(","):
+            mounts = [f"sys/fs/cgroup/{controllers}", f"sys/fs/cgroup/{controller}"]
+        else:
+            continue
+        for mount in mounts:
+            top = base / mount
+            # The root of a mixed hierarchy is a plain tmpfs.
+            if number == "0" and not (top / "cgroup.controllers").exists():
+                continue
+            if not top.is_dir():
+                continue
+            here = top / name.strip("/")
+            found += [folder for folder in (here, *here.parents) if folder.is_relative_to(top) and folder.is_dir()]
+            break
+    return found
+
+
+def _waits(base: Path) -> dict[int, tuple[str, int]]:
+    found = {}
+    try:
+        entries = list((base / "proc/self/task").iterdir())
+    except OSError:
+        return {}
+    for entry in entries:
+        words = (read_text(entry / "schedstat") or "").split()
+        if len(words) == 3 and words[1].isdigit():
+            found[int(entry.name)] = read_text(entry / "comm") or "?", int(words[1])
+    return found
+
+
+def _temperatures(base: Path, devices: Sequence[str]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Degrees by device, and the devices that are too hot, from the kernel's hwmon of the drive."""
+    found: dict[str, float] = {}
+    hot = []
+    for device in devices:
+        folder = base / "sys/block" / device.replace("/", "!") / "device"
+        for sensor in (*folder.glob("hwmon[0-9]*"), *folder.glob("hwmon/hwmon[0-9]*")):
+            now, limit = read_int(sensor / "temp1_input"), read_int(sensor / "temp1_max")
+            if now is None:
+                continue
+            found[device] = now / 1000
+            if read_int(sensor / "temp1_alarm") or (limit is not None and now >= limit):
+                hot.append(device)
+            break
+    return found, tuple(hot)
