@@ -104,6 +104,6 @@ def test_a_missed_line_is_status_1(capsys, tmp_path, monkeypatch):
     claim = Claim("cell-start", "cell that starts its child", "ms", Target("<=", -1e9))
     monkeypatch.setattr(cost, "_START", claim)
     monkeypatch.setattr(cost, "_STARTS", 1)
-    monkeypatch.setattr(suite, "disturbed", lambda share: None)  # as on a quiet machine
+    monkeypatch.setattr(suite, "disturbed", lambda _share: None)  # as on a quiet machine
     assert main(["crosscheck", "--suite", "overhead", "--only", "cell-start", str(tmp_path)]) == 1
     assert "missed" in capsys.readouterr().out
