@@ -28,6 +28,9 @@
 #ifndef IORING_FEAT_SQPOLL_NONFIXED
 #define IORING_FEAT_SQPOLL_NONFIXED (1U << 7)
 #endif
+#ifndef IORING_FEAT_EXT_ARG
+#define IORING_FEAT_EXT_ARG (1U << 8)
+#endif
 #ifndef IORING_ENTER_SQ_WAKEUP
 #define IORING_ENTER_SQ_WAKEUP (1U << 1)
 #endif

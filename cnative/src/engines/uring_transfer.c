@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -13,6 +14,7 @@
 /* A ring with a poller is watched without a system call for so long; then, with a device this slow, the kernel waits for it. */
 #define WATCH_NS UINT64_C(10000000)
 #define LOOKS_PER_CLOCK 64u
+#define NAP_NS 20000 /* between two looks, on kernels that cannot wait with a time-out */
 
 static inline void relax(void)
 {
@@ -166,6 +168,9 @@ int gpuio_uring_wait(struct gpuio_job *job, struct gpuio_io **done, unsigned max
 {
 	struct uring_state *s = job->priv;
 	bool polls = s->iopoll && !s->sqpoll; /* by system calls that know no deadline: the device is asked again and again */
+	/* Before Linux 5.11 a time-out is a request of liburing's own, which would come out of the queue among ours. */
+	bool timed = s->ring.features & IORING_FEAT_EXT_ARG;
+	struct timespec nap = {.tv_sec = 0, .tv_nsec = NAP_NS};
 	struct __kernel_timespec left;
 	struct io_uring_cqe *cqe;
 
@@ -173,10 +178,12 @@ int gpuio_uring_wait(struct gpuio_job *job, struct gpuio_io **done, unsigned max
 		uint64_t now = mono_ns();
 		int n, rc;
 
-		if (polls || now >= deadline_ns) {
+		if (polls || !timed || now >= deadline_ns) {
 			n = gpuio_uring_reap(job, done, 0, max);
 			if (n != 0 || now >= deadline_ns)
 				return n;
+			if (!polls)
+				nanosleep(&nap, NULL);
 			continue;
 		}
 		n = s->merged ? 0 : (int)collect(s, done, max);
