@@ -7,6 +7,8 @@ from typing import Final
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
 
 LITTLE_TOLERANCE: Final = 0.05
+#: An open loop that holds fewer requests than this on average is not judged by them.
+LEAST_IN_FLIGHT: Final = 0.5
 #: Largest share of arrivals that may be sent late.
 LATE_SHARE: Final = 0.01
 #: The clock's cost inside a latency, and its smallest step, over that latency.
@@ -24,6 +26,11 @@ def littles_law(seen: Observed) -> Finding:
     ratio = seen.totals.little_ratio
     if ratio is None:
         return Finding("unknown", "no steady stretch between ramp and drain")
+    if seen.plan.open_loop and (seen.totals.in_flight or 0.0) < LEAST_IN_FLIGHT:
+        # One time slice lost between two stamps is more than all that is in flight.
+        return Finding(
+            "unknown", f"{seen.totals.in_flight or 0.0:.2f} requests in flight: too few to weigh against the clock"
+        )
     return judge(
         abs(ratio - 1.0) <= LITTLE_TOLERANCE,
         f"throughput x mean latency is {ratio:.3f} of the requests counted in flight (limit 1 +- {LITTLE_TOLERANCE})",

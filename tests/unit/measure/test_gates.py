@@ -431,3 +431,17 @@ def test_a_mix_is_counted_both_ways():
     )  # fmt: skip
     states = {result.gate: result.state for result in gates.check(observe(*mixed, counters=halves))}
     assert states["device_bytes"] == states["depth_achieved"] == "passed"
+
+
+def test_a_queue_that_is_emptied_by_order_is_not_measured_by_its_depth():
+    drained = dataclasses.replace(PLAN, sync="every", sync_every=32, read_percent=0)
+    seen = observe(window(mean_in_flight=16.0), plan=drained)
+    assert state(seen, "depth_achieved") == "passed"
+    assert state(seen, "tool_bound") == "failed"
+
+
+def test_an_open_loop_with_next_to_nothing_in_flight_is_not_weighed():
+    loop = dataclasses.replace(PLAN, arrivals="fixed:100")
+    sparse = window(mean_in_flight=0.01, scheduled=100, late=0)
+    assert state(observe(sparse, plan=loop), "littles_law") == "unknown"
+    assert state(observe(window(scheduled=100, late=0, steady_rate=1e6), plan=loop), "littles_law") == "failed"
