@@ -33,6 +33,12 @@ def test_one_test_becomes_one_item_per_data_path_and_null_is_not_among_them(coll
         "test_kv_fetch[psync-ram-inference-kv_fetch-64k-qd1-j1]",
         "test_kv_fetch[libaio-ram-inference-kv_fetch-64k-qd32-j1]",
         "test_kv_fetch[io_uring-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[io_uring_sqpoll-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[io_uring_iopoll-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[io_uring_full-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[io_uring_cmd-ram-inference-kv_fetch-64k-qd32-j1]",
+        # A mapping is the page cache: it has no direct form.
+        "test_kv_fetch[mmap-ram-inference-kv_fetch-64k-qd1-j1-cold]",
     ]
 
 
@@ -66,8 +72,8 @@ def test_a_test_without_a_mark_runs_every_workload(collect):
         ("gpuio(datapath='io_uring')", 1),
         ("gpuio(datapath='io_uring', medium='ram')", 1),
         ("gpuio(datapath='io_uring', medium='nvme_ssd')", 0),
-        ("gpuio(phase='inference')", 3),
-        ("gpuio(workload='inference/kv_fetch', qd=1)", 1),
+        ("gpuio(phase='inference')", 8),
+        ("gpuio(workload='inference/kv_fetch', qd=1)", 2),
     ],
 )
 def test_exact_selection_by_mark(collect, expression, count):
@@ -198,3 +204,17 @@ def pytest_collection_finish(session):
     golden = GOLDEN / "cases.json"
     assert found == json.loads(golden.read_text())
     assert len(set(found.values())) == len(found)
+
+
+def test_a_cache_mode_drops_paths_it_means_nothing_for(collect):
+    paths = {name.partition("[")[2].partition("-")[0] for name in collect(PLAIN, "--gpuio-cache=hot")}
+    assert {"psync", "mmap"} <= paths
+    assert not {"io_uring_iopoll", "io_uring_full", "io_uring_cmd"} & paths
+
+
+def test_arrivals_make_an_axis_and_are_in_the_id(collect):
+    ids = collect(PLAIN, "--gpuio-datapath=libaio", "--gpuio-arrivals=closed,poisson:1000")
+    assert ids == [
+        "test_kv_fetch[libaio-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[libaio-ram-inference-kv_fetch-64k-qd32-j1-poisson1000]",
+    ]
