@@ -177,6 +177,8 @@ def test_littles_law_holds_however_stamps_are_taken(clock: Clock, pool: Pool, ta
 
 def test_workers_that_take_turns_are_not_counted_as_if_at_once(spec, clock: Clock, pool: Pool, target):
     """Many workers on one CPU, each done with its share in a blink; their own ends are the other witness."""
+    if "sqpoll" in spec.engine:
+        pytest.skip("a submission poller has a CPU of its own: 32 of them do not take turns, they starve their workers")
     cpu = min(os.sched_getaffinity(0))
     spec = replace(spec, fd=target(), jobs=32, depth=1, cpus=(cpu,) * 32)
     with Run(spec, clock, pool) as run:
