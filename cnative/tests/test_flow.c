@@ -119,7 +119,10 @@ static void syncs_are_left_out(void)
 	fixture_close(&f);
 }
 
-/* The process's CPU clock against a loop of known length in the same process. */
+/*
+ * The process's CPU clock against a loop of known length in the same process. That clock can step back by up to a
+ * scheduler tick (10 ms at 100 Hz) when a thread that ended before is taken off the books, as the tests before may leave.
+ */
 static void usage_counts_cpu(void)
 {
 	struct gpuio_usage from, to;
@@ -128,12 +131,12 @@ static void usage_counts_cpu(void)
 
 	memset(&w, 0, sizeof(w));
 	gpuio_usage_read(&from);
-	while (gpuio_thread_cpu_ns() - start < 30000000u)
+	while (gpuio_thread_cpu_ns() - start < 60000000u)
 		;
 	gpuio_usage_read(&to);
 	gpuio_usage_between(&from, &to, &w);
-	CHECK(w.cpu_ns >= 30000000u);
-	CHECK(w.user_ns + w.system_ns >= 15000000u); /* sampled by some kernels */
+	CHECK(w.cpu_ns >= 50000000u);
+	CHECK(w.user_ns + w.system_ns >= 30000000u); /* sampled by some kernels */
 }
 
 int main(void)
