@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "crosscheck": "the same cell by our engine and by fio, and what our own overhead is",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
+    "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
     "validate": "check result files against the schema, and their numbers against each other",
 }
 _DESCRIPTION: Final = f"""\
