@@ -105,7 +105,7 @@ def from_mark(keywords: Mapping[str, Any]) -> Rule:
         effect = parse_effect(keywords["min_effect"], "gpuio_gate")
         effects = dict.fromkeys(names or ("*",), effect)
     ignore = keywords.get("ignore")
-    if ignore not in (None, True, False):
+    if ignore is not None and not isinstance(ignore, bool):
         raise ConfigError(f"gpuio_gate: ignore is true or false, not {ignore!r}.")
     return Rule({}, names, effects, ignore)
 
@@ -193,7 +193,7 @@ def _rule(content: Mapping[str, Any], place: str) -> Rule:
     flags: dict[str, bool | None] = {}
     for flag in ("ignore", "missing"):
         value = content.get(flag)
-        if value not in (None, True, False):
+        if value is not None and not isinstance(value, bool):
             raise ConfigError(f"{place}: {flag} is true or false, not {value!r}.")
         flags[flag] = value
     metrics = _metrics(content["metrics"], place) if "metrics" in content else None
