@@ -46,7 +46,7 @@ def _stamp(clock: Stamps, text: bytes) -> int:
     except ValueError:
         raise Malformed(f"timestamp {shown(text)} names a day that is not in the calendar") from None
     seconds = days * 86_400 + int(hour) * 3_600 + int(minute) * 60 + int(second)
-    return clock.of_billionths(seconds * 10**9 + int((fraction or b"0").ljust(9, b"0")))
+    return clock.of_ns(seconds * 10**9 + int((fraction or b"0").ljust(9, b"0")))
 
 
 @lru_cache

@@ -12,9 +12,8 @@ import numpy as np
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.traces import rwbs
 from pytest_gpuio.phases.traces.block_trace import SYNC, BlockTrace
-from pytest_gpuio.phases.traces.reading import IO_RATES, Format, Reading, column
+from pytest_gpuio.phases.traces.reading import Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown
-from pytest_gpuio.phases.traces.timeline import settle_unit
 
 _SECTOR: Final = 512
 _MOST_SECTORS: Final = (1 << 63) // _SECTOR - (1 << 32)
@@ -75,7 +74,7 @@ def read(source: Source, reading: Reading) -> BlockTrace:
     trace = BlockTrace(
         source.path,
         FORMAT.name,
-        settle_unit(source, column(stamps, np.int64), 1, "ns", None, IO_RATES, "requests"),
+        column(stamps, np.int64),
         column(ops, np.uint8),
         column(devices, np.uint32),
         column(offsets, np.int64),

@@ -11,9 +11,8 @@ import numpy as np
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.traces.block_trace import DISCARD, READ, SYNC, WRITE, BlockTrace
-from pytest_gpuio.phases.traces.reading import IO_RATES, Format, Reading, column
+from pytest_gpuio.phases.traces.reading import Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown, whole_number
-from pytest_gpuio.phases.traces.timeline import settle_unit
 
 _HEADERS: Final = {b"fio version 2 iolog": 2, b"fio version 3 iolog": 3}
 _OPS: Final = {b"read": READ, b"write": WRITE, b"trim": DISCARD, b"sync": SYNC, b"datasync": SYNC}
@@ -119,11 +118,10 @@ def read(source: Source, reading: Reading) -> BlockTrace:
         notes = (*notes, "waits are read as fio 3.33 acts on them: until so many ms after the start (--wait)")
     if not timed:
         notes = (*notes, "no times: the I/O follows one another")
-    time_us = column(stamps, np.int64)
     trace = BlockTrace(
         source.path,
         FORMAT.name,
-        settle_unit(source, time_us, 1, "us", None, IO_RATES, "operations") if timed else time_us,
+        column(stamps, np.int64) * 1000,
         column(ops, np.uint8),
         column(files, np.uint32),
         column(offsets, np.int64),

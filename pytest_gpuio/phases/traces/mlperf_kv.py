@@ -12,7 +12,7 @@ from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.traces.block_trace import READ, STORAGE_TIER, WRITE, BlockTrace
 from pytest_gpuio.phases.traces.reading import IO_RATES, Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown, whole_number
-from pytest_gpuio.phases.traces.timeline import BILLIONTHS, Stamps, settle_unit
+from pytest_gpuio.phases.traces.timeline import Stamps
 
 HEADER: Final = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase"
 STAGES: Final = ("Prefill", "Decode", "Evict")
@@ -37,7 +37,7 @@ def read(source: Source, reading: Reading) -> BlockTrace:
     stamps, lengths = array("q"), array("q")
     ops, tiers, stages, objects = array("B"), array("B"), array("B"), array("I")
     keys: dict[bytes, int] = {}
-    clock = Stamps()
+    clock = Stamps("s", reading.time_unit)
     numbered = source.lines()
     first, line = next(numbered, (1, b""))
     if not matches([line]):
@@ -56,10 +56,12 @@ def read(source: Source, reading: Reading) -> BlockTrace:
         objects.append(keys.setdefault(key, len(keys)))
         stages.append(stage)
     notes = source.finish(len(stamps))
+    time_ns = column(stamps, np.int64)
+    clock.check(source, time_ns, IO_RATES, "operations")
     return BlockTrace(
         source.path,
         FORMAT.name,
-        settle_unit(source, column(stamps, np.int64), BILLIONTHS, "s", reading.time_unit, IO_RATES, "operations"),
+        time_ns,
         column(ops, np.uint8),
         column(objects, np.uint32),
         np.zeros(len(ops), dtype=np.int64),

@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 
 from pytest_gpuio.phases.traces.block_trace import READ, WRITE, BlockTrace
-from pytest_gpuio.phases.traces.reading import IO_RATES, Format, Reading, column
+from pytest_gpuio.phases.traces.reading import Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown
-from pytest_gpuio.phases.traces.timeline import settle_unit
 
 _EVENT: Final = re.compile(
     rb"(\d{1,18}),([\w.-]{1,64}),(\d{1,4}),(Read|Write),(\d{1,19}),(\d{1,12}),\d{1,18}", re.IGNORECASE
@@ -55,7 +54,7 @@ def read(source: Source, _reading: Reading) -> BlockTrace:
     return BlockTrace(
         source.path,
         FORMAT.name,
-        settle_unit(source, column(stamps, np.int64), 1, "ns", None, IO_RATES, "requests"),
+        column(stamps, np.int64),
         column(ops, np.uint8),
         column(disks, np.uint32),
         column(offsets, np.int64),

@@ -13,7 +13,7 @@ from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.traces.reading import MOST_TOKENS, REQUEST_RATES, Reading, column
 from pytest_gpuio.phases.traces.request_trace import RequestTrace
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown
-from pytest_gpuio.phases.traces.timeline import BILLIONTHS, Stamps, settle_unit
+from pytest_gpuio.phases.traces.timeline import Stamps
 
 #: Block sizes in use, tried when the documented one does not fit.
 _BLOCK_TOKENS: Final = (512, 16, 32, 64, 128, 256, 1024, 2048)
@@ -54,7 +54,7 @@ def read_requests(source: Source, reading: Reading, format_: str, *, unit: str, 
         raise ConfigError(f"blocks of {reading.block_tokens:,} tokens are outside 1 .. {1 << 20:,}.")
     stamps, numbers, inputs, outputs = array("q"), array("q"), array("q"), array("q")
     ids, ends = array("q"), array("q", [0])
-    clock = Stamps()
+    clock = Stamps(unit, reading.time_unit)
     for number, line in source.lines():
         try:
             row = parse_object(line)
@@ -74,9 +74,8 @@ def read_requests(source: Source, reading: Reading, format_: str, *, unit: str, 
     notes = source.finish(len(stamps))
     lengths, start = column(inputs, np.int64), column(ends, np.int64)
     size, good, said = _settle_blocks(source, reading, lengths, np.diff(start), column(numbers, np.int64), block_tokens)
-    time_ns = settle_unit(
-        source, column(stamps, np.int64), BILLIONTHS, unit, reading.time_unit, REQUEST_RATES, "requests"
-    )
+    time_ns = column(stamps, np.int64)
+    clock.check(source, time_ns, REQUEST_RATES, "requests")
     trace = RequestTrace(
         source.path, format_, time_ns, lengths, column(outputs, np.int64), column(ids, np.int64), start, size
     )

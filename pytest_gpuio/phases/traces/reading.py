@@ -19,9 +19,9 @@ Kind = Literal["request", "block"]
 Wait = Literal["ms-since-start", "us-since-previous"]
 
 #: Requests a second that a trace of a model service can have; the largest published ones have some hundred.
-REQUEST_RATES: Final = (0.001, 1_000.0)
-#: I/O a second that a trace can have.
-IO_RATES: Final = (1e-5, 1e8)
+REQUEST_RATES: Final = (0.01, 1_000.0)
+#: Operations on objects a second that a trace can have.
+IO_RATES: Final = (0.01, 1e6)
 #: Tokens of one request; far above any context window.
 MOST_TOKENS: Final = 1 << 30
 

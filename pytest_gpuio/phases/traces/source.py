@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _PROGRESS_EVERY: Final = 1 << 16
+_DECIMAL: Final = re.compile(rb"\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,3})?")
 
 #: Called now and then with the bytes of the file that were read and its size.
 Progress = Callable[[int, int], None]
@@ -178,13 +180,9 @@ def decimal_number(text: bytes, what: str, most: float = 1e18) -> float:
     Raises:
         Malformed: it is not one, or above ``most``.
     """
-    digits = text.replace(b".", b"", 1).replace(b"e-", b"", 1)
-    try:
-        value = float(text) if digits.isdigit() and len(text) <= 40 else -1.0
-    except ValueError:
-        value = -1.0
-    if value < 0:
+    if _DECIMAL.fullmatch(text) is None:
         raise Malformed(f"{what} {shown(text)} is not a number")
+    value = float(text)
     if value > most:
         raise Malformed(f"{what} {value:g} is above {most:g}")
     return value

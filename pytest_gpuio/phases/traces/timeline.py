@@ -15,15 +15,29 @@ UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 #: Fewer stamps say nothing about a rate.
 _LEAST_STAMPS: Final = 20
 _MOST_NS: Final = 100 * 366 * 86_400 * 1_000_000_000
-_NANO_DIGITS: Final = 9
-#: Steps of :class:`Stamps` in one unit.
-BILLIONTHS: Final = 10**_NANO_DIGITS
+_DIGITS: Final = 9
 
 
 class Stamps:
-    """Reads stamps of any unit as exact whole numbers, relative to the first: billionths of that unit."""
+    """Reads stamps of one unit as whole nanoseconds after the first.
 
-    def __init__(self) -> None:
+    Args:
+        documented: unit by the format's documentation.
+        asked: unit that the user insists on; None = the documented one.
+
+    Attributes:
+        unit: name of the unit in use. insisted: it was asked for.
+
+    Raises:
+        ConfigError: the unit asked for is unknown.
+    """
+
+    def __init__(self, documented: str, asked: str | None = None) -> None:
+        if asked is not None and asked not in UNITS:
+            raise ConfigError(f"time unit {asked!r} is none of {', '.join(UNITS)}.")
+        self.unit = asked or documented
+        self.insisted = asked is not None
+        self._ns = UNITS[self.unit]
         self._first: int | None = None
 
     def of_text(self, text: bytes, what: str = "timestamp") -> int:
@@ -35,7 +49,8 @@ class Stamps:
         whole, _, fraction = text.partition(b".")
         if not ((whole + fraction).isdigit() and len(whole) <= 19 and len(fraction) <= 30):
             raise Malformed(f"{what} {shown(text)} is not a number")
-        return self.of_billionths(int(whole or b"0") * BILLIONTHS + int(fraction[:9].ljust(_NANO_DIGITS, b"0")))
+        billionths = int(fraction[:_DIGITS].ljust(_DIGITS, b"0"))
+        return self.of_ns(int(whole or b"0") * self._ns + billionths * self._ns // 10**_DIGITS)
 
     def of_number(self, value: object, what: str = "timestamp") -> int:
         """A number of JSON.
@@ -45,62 +60,47 @@ class Stamps:
         """
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e19:
             raise Malformed(f"{what} {str(value)[:40]!r} is not a number of at least 0")
-        return self.of_billionths(value * BILLIONTHS if isinstance(value, int) else round(value * 1e9))
+        return self.of_ns(value * self._ns if isinstance(value, int) else round(value * self._ns))
 
-    def of_billionths(self, value: int) -> int:
-        """A number of billionths.
+    def of_ns(self, value: int) -> int:
+        """Nanoseconds since whenever.
 
         Raises:
-            Malformed: too far from the first.
+            Malformed: over a century from the first.
         """
         if self._first is None:
             self._first = value
         value -= self._first
-        if not -(1 << 62) < value < 1 << 62:
-            raise Malformed("the timestamp is too far from the first one")
+        if abs(value) > _MOST_NS:
+            raise Malformed(f"the timestamp is over a century from the first one, in {self.unit}: --time-unit?")
         return value
 
+    def check(self, source: Source, time_ns: NDArray[np.int64], rates: tuple[float, float], what: str) -> None:
+        """Refuses a documented unit that gives a rate which cannot be.
 
-def settle_unit(
-    source: Source,
-    stamps: NDArray[np.int64],
-    steps: int,
-    documented: str,
-    asked: str | None,
-    rates: tuple[float, float],
-    what: str,
-) -> NDArray[np.int64]:
-    """Nanoseconds of stamps whose unit is asked for, or checked: it must give a rate that can be.
+        Args:
+            source: the file.
+            time_ns: all of its stamps.
+            rates: the least and the most per second that such a trace can have.
+            what: is counted, in the plural.
 
-    Args:
-        source: the file.
-        stamps: whole numbers.
-        steps: of a stamp that make one unit: 1, or :data:`BILLIONTHS`.
-        documented: unit by the format's documentation.
-        asked: unit that the user insists on.
-        rates: the least and the most per second that a trace of this format can have.
-        what: is counted, in the plural.
-
-    Raises:
-        TraceError: the documented unit gives an impossible rate, or a span of over a century.
-        ConfigError: the unit asked for is unknown.
-    """
-    if asked is not None and asked not in UNITS:
-        raise ConfigError(f"time unit {asked!r} is none of {', '.join(UNITS)}.")
-    unit = asked or documented
-    told = float(stamps.max() - stamps.min()) / steps
-    if asked is None and len(stamps) >= _LEAST_STAMPS and not _possible(len(stamps), told, unit, rates):
-        fitting = [name for name in UNITS if _possible(len(stamps), told, name, rates)]
-        if fitting:
+        Raises:
+            TraceError: it does, and another unit would not; the text names that one.
+        """
+        span_s = float(time_ns.max() - time_ns.min()) / 1e9
+        if self.insisted or len(time_ns) < _LEAST_STAMPS or span_s == 0:
+            return
+        fitting = [
+            name
+            for name, unit in UNITS.items()
+            if rates[0] <= (len(time_ns) - 1) / (span_s * unit / self._ns) <= rates[1]
+        ]
+        if fitting and self.unit not in fitting:
             source.fail(
-                f"{len(stamps):,} {what} in {_seconds(told, unit):,.6g} s, if its times are in {unit} as this format's "
-                f"are: that cannot be ({rates[0]:g} .. {rates[1]:g} a second can). Say what they are in: --time-unit "
-                f"{' or '.join(fitting)}, or --time-unit {unit} to insist."
+                f"{len(time_ns):,} {what} in {span_s:,.6g} s, if its times are in {self.unit} as this format's are: "
+                f"that cannot be ({rates[0]:g} .. {rates[1]:g} a second can). Say what they are in: --time-unit "
+                f"{' or '.join(fitting)}, or --time-unit {self.unit} to insist."
             )
-    if _seconds(told, unit) * 1e9 > _MOST_NS:
-        source.fail(f"spans {_seconds(told, unit) / 86_400:,.0f} days, if its times are in {unit}: name --time-unit.")
-    since: NDArray[np.int64] = stamps - stamps.min()
-    return since * (UNITS[unit] // steps) if UNITS[unit] >= steps else since // (steps // UNITS[unit])
 
 
 def by_number(length: int, first: int, count: int | None, what: str) -> slice:
@@ -140,12 +140,3 @@ def faster(time_ns: NDArray[np.int64], speed: float) -> NDArray[np.int64]:
     if not 1e-6 <= speed <= 1e9:
         raise ConfigError(f"speed {speed:g} is outside 1e-6 .. 1e9: 10 = ten times as fast as recorded.")
     return time_ns if speed == 1.0 else np.rint(time_ns / speed).astype(np.int64)
-
-
-def _possible(count: int, told: float, unit: str, rates: tuple[float, float]) -> bool:
-    span = _seconds(told, unit)
-    return span > 0 and rates[0] <= (count - 1) / span <= rates[1]
-
-
-def _seconds(told: float, unit: str) -> float:
-    return told * UNITS[unit] / 1e9

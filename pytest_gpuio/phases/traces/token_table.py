@@ -10,7 +10,7 @@ import numpy as np
 from pytest_gpuio.phases.traces.reading import MOST_TOKENS, REQUEST_RATES, Reading, column
 from pytest_gpuio.phases.traces.request_trace import RequestTrace
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown, whole_number
-from pytest_gpuio.phases.traces.timeline import BILLIONTHS, Stamps, settle_unit
+from pytest_gpuio.phases.traces.timeline import Stamps
 
 
 def header(line: bytes) -> list[bytes]:
@@ -41,7 +41,7 @@ def read_table(
     """
     number_of = tokens_of or whole_tokens
     stamps, inputs, outputs = array("q"), array("q"), array("q")
-    clock = Stamps()
+    clock = Stamps("s", reading.time_unit)
     numbered = source.lines()
     first, line = next(numbered, (1, b""))
     columns = header(line)
@@ -65,9 +65,8 @@ def read_table(
         inputs.append(tokens)
         outputs.append(generated)
     notes = source.finish(len(stamps))
-    time_ns = settle_unit(
-        source, column(stamps, np.int64), BILLIONTHS, "s", reading.time_unit, REQUEST_RATES, "requests"
-    )
+    time_ns = column(stamps, np.int64)
+    clock.check(source, time_ns, REQUEST_RATES, "requests")
     return RequestTrace(source.path, format_, time_ns, column(inputs, np.int64), column(outputs, np.int64)).ordered(
         notes
     )
