@@ -32,6 +32,7 @@ class Settings:
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
+        gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -59,6 +60,9 @@ class Settings:
     strict: bool
     timeout: float | None
     lock_timeout: float
+    gate: tuple[Path, ...]
+    gate_new: tuple[Path, ...]
+    gate_policy: Path | None
     results: Path
 
     def describe(self) -> str:
@@ -73,6 +77,10 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"{text!r} names nothing: write a comma list.")
     return names
+
+
+def _paths(texts: list[str], base: Path) -> tuple[Path, ...]:
+    return tuple(base / name for text in texts for name in _names(text))
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -213,5 +221,8 @@ def read(config: pytest.Config) -> Settings:
         strict=bool(value(config, "strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
         results=base / parsed("results", str, "gpuio-results.json"),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpuio.results.runs import RunFile
 
-GOLDEN = Path(__file__).parents[2] / "golden/cell_record.json"
+GOLDEN = Path(__file__).parents[1] / "golden/cell_record.json"
 
 
 @pytest.fixture
