@@ -42,6 +42,7 @@ class Plan:
         sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
         daemons: process ids outside whose CPU is added.
+        mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
 
@@ -81,6 +82,7 @@ class Plan:
     daemons: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
+    mapped: bool = False
 
     @property
     def blocks(self) -> int:
