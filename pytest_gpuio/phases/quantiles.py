@@ -30,4 +30,5 @@ def draw(quantiles: Mapping[float, float], count: int, generator: np.random.Gene
     ascending = np.all(np.diff(shares) > 0) and np.all(np.diff(values) >= 0)
     if len(shares) < 2 or shares[0] != 0.0 or shares[-1] != 1.0 or values[0] <= 0 or not ascending:
         raise ConfigError(f"quantiles {dict(quantiles)} do not ascend from share 0 to share 1 with values above 0.")
-    return np.exp(np.interp(generator.random(count), shares, np.log(values)))
+    logarithms: NDArray[np.float64] = np.interp(generator.random(count), shares, np.log(values))
+    return np.exp(logarithms)

@@ -28,7 +28,7 @@ def thin(lengths: NDArray[np.int64], scale: float, piece: int = PIECE) -> NDArra
         piece: in bytes.
 
     Returns:
-        New lengths, 0 = gone; together ``scale`` of the bytes, short of it by less than a piece, but at least one piece.
+        New lengths, 0 = gone; together ``scale`` of the bytes, short of it by less than a piece, but at least a piece.
 
     Raises:
         ConfigError: a scale out of range.

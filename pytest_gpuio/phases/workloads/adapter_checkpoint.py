@@ -56,10 +56,11 @@ def records(
         {f"adapter_{index:04}.safetensors": int(adapter_length.sum()) for index in range(adapters)}
         | ({f"optimizer_{index:04}.pt": int(adam_length.sum()) for index in range(adapters)} if optimizer else {})
     )
+    sync = np.zeros(int(fsync), np.int64)
     parts = [(adapter_length, 0)] + ([(adam_length, adapters)] if optimizer else [])
-    save_length = np.concatenate([np.concatenate([each, [0] * fsync]) for each, _ in parts])
-    save_offset = np.concatenate([np.concatenate([_starts(each), [0] * fsync]) for each, _ in parts])
-    save_op = np.concatenate([np.concatenate([np.full(len(each), WRITE), [FSYNC] * fsync]) for each, _ in parts])
+    save_length = np.concatenate([np.concatenate([each, sync]) for each, _ in parts])
+    save_offset = np.concatenate([np.concatenate([_starts(each), sync]) for each, _ in parts])
+    save_op = np.concatenate([np.concatenate([np.full(len(each), WRITE), sync + FSYNC]) for each, _ in parts])
     save_file = np.concatenate([np.full(len(each) + fsync, base) for each, base in parts])
     load_offset = _starts(adapter_length)
     popular = np.arange(1, adapters + 1, dtype=float) ** -zipf
@@ -83,9 +84,7 @@ def records(
         barrier=np.concatenate(
             [np.ones(len(save_file) * saves, np.bool_), np.tile(np.arange(len(load_offset)) == 1, loads)]
         ),
-        stage=np.concatenate(
-            [np.zeros(len(save_file) * saves, np.int64), np.ones(len(load_offset) * loads, np.int64)]
-        ),
+        stage=np.concatenate([np.zeros(len(save_file) * saves, np.int64), np.ones(len(load_offset) * loads, np.int64)]),
         chain=np.concatenate([np.zeros(saves, np.int64), (saves > 0) + _chains(loads, load_rate)]),
         time_ns=np.concatenate([np.full(saves, -1), times]),
         compute_ns=np.concatenate([np.full(saves, round(max(compute_ms, 0.0) * 1e6)), np.zeros(loads, np.int64)]),
@@ -109,8 +108,8 @@ def _chains(loads: int, rate: float) -> NDArray[np.int64]:
 MODEL: Final = RecordModel(
     "finetune/adapter_checkpoint",
     "LoRA adapters and their optimiser state are saved durably, and popular adapters are loaded.",
-    source="shapes of LoRA on every projection (Llama-3.1-8B, rank 16: 448 tensors, 83.9 MB in bf16 and 335.5 MB of Adam "
-    "in fp32); popularity and separate loads as in Alibaba's GenTD26 log.",
+    source="shapes of LoRA on every projection (Llama-3.1-8B, rank 16: 448 tensors, 83.9 MB in bf16 and 335.5 MB of "
+    "Adam in fp32); popularity and separate loads as in Alibaba's GenTD26 log.",
     build=by_name(records),
     deciding="completion",
     parameters=(

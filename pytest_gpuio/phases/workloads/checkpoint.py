@@ -119,9 +119,7 @@ def _one_file_per_rank(
         yield rank, f"__{rank}_0.distcp", True, joined
 
 
-def _pack(
-    rank: int, name: str, model: bool, length: NDArray[np.int64], alignment: int, framing: int
-) -> Layout:
+def _pack(rank: int, name: str, model: bool, length: NDArray[np.int64], alignment: int, framing: int) -> Layout:
     """Tensors one after the other, each behind its framing and on a multiple of the alignment."""
     import numpy as np
 

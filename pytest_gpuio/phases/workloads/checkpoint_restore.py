@@ -72,15 +72,15 @@ def _reads(layout: checkpoint.Layout, container: str) -> tuple[Any, Any]:
 MODEL: Final = RecordModel(
     "pretrain/checkpoint_restore",
     "Ranks of a training run read back weights and optimiser state, tensor by tensor.",
-    source="MLPerf Storage checkpointing (rules v3 section 4.7) and DLIO's code; torch.load reads 4 KiB of directory and "
-    "then one tensor at a time, a distributed checkpoint 8 times 4 KiB before each tensor.",
+    source="MLPerf Storage checkpointing (rules v3 section 4.7) and DLIO's code; torch.load reads 4 KiB of directory "
+    "and then one tensor at a time, a distributed checkpoint 8 times 4 KiB before each tensor.",
     build=by_name(records),
     deciding="resident",
     parameters=(
         *checkpoint.SHAPE,
         Parameter("shift", 0, "ranks by which readers are moved: DLIO's recovery_rank_shift", least=0, most=65_535),
     ),
-    scale=1 / 128,
+    scale=1 / 256,
     bs=8 << 20,
     qd=8,
     note="not an MLPerf submission",

@@ -11,7 +11,9 @@ from pytest_gpuio.phases.workloads import checkpoint
 from pytest_gpuio.phases.workloads.binding import by_name
 
 
-def records(*, container: str, fsync: bool, checkpoints: int, interval_s: float, scale: float, seed: int, **shape: Any) -> Records:
+def records(
+    *, container: str, fsync: bool, checkpoints: int, interval_s: float, scale: float, seed: int, **shape: Any
+) -> Records:
     """One group per rank and checkpoint: the head of each file, its tensors, its directory, and a sync.
 
     A rank writes one tensor after the other; pieces of one tensor may overlap, as the kernel's do.
@@ -21,15 +23,14 @@ def records(*, container: str, fsync: bool, checkpoints: int, interval_s: float,
     del seed  # nothing is drawn: a checkpoint is what it is
     model, ranks = checkpoint.chosen(**shape)
     layouts = checkpoint.lay_out(model, ranks, container, scale)
+    sync = np.zeros(int(fsync), np.int64)
     columns: list[tuple[Any, ...]] = []
     for index, layout in enumerate(layouts):
         first = int(layout.start[0])
         last = int(layout.offset[-1] + layout.length[-1])
-        offset = np.concatenate([[0], layout.start, [last], [0] * fsync])
+        offset = np.concatenate([[0], layout.start, [last], sync])
         # A tensor goes out together with the framing before it.
-        length = np.concatenate(
-            [[first], layout.offset + layout.length - layout.start, [layout.size - last], [0] * fsync]
-        )
+        length = np.concatenate([[first], layout.offset + layout.length - layout.start, [layout.size - last], sync])
         op = np.full(len(offset), WRITE)
         if fsync:
             op[-1] = FSYNC
@@ -58,8 +59,8 @@ def records(*, container: str, fsync: bool, checkpoints: int, interval_s: float,
 MODEL: Final = RecordModel(
     "pretrain/checkpoint_ranks",
     "Ranks of a training run save weights and optimiser state, tensor by tensor, until all is durable.",
-    source="MLPerf Storage checkpointing (rules v3 section 4, llama3_*.yaml) and DLIO's code: tensors of each rank, one "
-    "torch.save a file, fsync after each file.",
+    source="MLPerf Storage checkpointing (rules v3 section 4, llama3_*.yaml) and DLIO's code: tensors of each rank, "
+    "one torch.save a file, fsync after each file.",
     build=by_name(records),
     deciding="durable",
     parameters=(
@@ -68,7 +69,7 @@ MODEL: Final = RecordModel(
         Parameter("checkpoints", 1, "how many are saved, over each other", least=1, most=1000),
         Parameter("interval_s", 0.0, "seconds from one to the next; 0 = at once", least=0.0, most=86_400.0),
     ),
-    scale=1 / 128,
+    scale=1 / 256,
     bs=8 << 20,
     qd=8,
     writes=True,

@@ -79,7 +79,7 @@ MODEL: Final = RecordModel(
         Parameter("threads", 4, "readers", least=1, most=1024),
         compute_parameter(0.375, "a batch"),
     ),
-    scale=1 / 32,
+    scale=1 / 64,
     bs=64 << 10,
     qd=32,
     note="not an MLPerf submission",

@@ -1,4 +1,4 @@
-"""Pre-training on images and volumes: whole samples in shuffled order beside emulated compute, as MLPerf Storage has it."""
+"""Pre-training on images and volumes: whole samples in shuffled order beside emulated compute, as in MLPerf Storage."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ MODEL: Final = RecordModel(
         Parameter("short_percent", 15.0, "share of samples made of 2 to 4 documents", least=0.0, most=100.0),
         compute_parameter(0.0, "a training step"),
     ),
-    scale=1 / 32,
+    scale=1 / 64,
     bs=64 << 10,
     qd=32,
 )

@@ -74,9 +74,9 @@ def records(
 MODEL: Final = RecordModel(
     "inference/kv_prefix_fetch",
     "The cached prefix of each request is fetched before its new tokens can be computed.",
-    source="Mooncake's traces (pages of 512 tokens hit per request: median 12, p99 147 in conversations); granularities "
-    "of vLLM (fragment, block), SGLang (64 tokens), LMCache (chunk of 256) and Mooncake (512); Gamma arrivals as ServeGen "
-    "fits them.",
+    source="Mooncake's traces (pages of 512 tokens hit per request: median 12, p99 147 in conversations); "
+    "granularities of vLLM (fragment, block), SGLang (64 tokens), LMCache (chunk of 256) and Mooncake (512); Gamma "
+    "arrivals as ServeGen fits them.",
     build=by_name(records),
     deciding="completion",
     parameters=(
@@ -85,7 +85,7 @@ MODEL: Final = RecordModel(
         Parameter("layerwise", False, "each layer is due before its compute (fragments only)"),
         compute_parameter(0.0, "a layer (layerwise) or a request"),
     ),
-    scale=1 / 64,
+    scale=1 / 128,
     bs=2 << 20,
     qd=32,
 )

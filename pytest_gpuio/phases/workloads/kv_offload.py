@@ -54,8 +54,8 @@ def records(
 MODEL: Final = RecordModel(
     "inference/kv_offload",
     "Key-value cache of new tokens is written to storage while decoding goes on.",
-    source="Mooncake's traces (new pages of 512 tokens per request: median 5, p99 141 in conversations, so writes outweigh "
-    "reads); LMCache's file per chunk: 4 KiB of metadata, then the cache, never synced.",
+    source="Mooncake's traces (new pages of 512 tokens per request: median 5, p99 141 in conversations, so writes "
+    "outweigh reads); LMCache's file per chunk: 4 KiB of metadata, then the cache, never synced.",
     build=by_name(records),
     deciding="completion",
     parameters=(
@@ -63,7 +63,7 @@ MODEL: Final = RecordModel(
         Parameter("placement", "append", "where new pieces go", choices=("append", "random")),
         Parameter("fsync", False, "sync each file at the end of a request"),
     ),
-    scale=1 / 64,
+    scale=1 / 128,
     bs=2 << 20,
     qd=32,
     writes=True,

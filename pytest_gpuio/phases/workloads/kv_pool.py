@@ -79,8 +79,12 @@ def lay_out(
     """The store for ``scale`` of a pool.
 
     Args:
-        model: which. granularity: how it is cut. tensor_parallel: spread of the heads. kv_dtype: type of the cache.
-        pool_gib: GiB at scale 1. scale: of it.
+        model: which.
+        granularity: how it is cut.
+        tensor_parallel: ranks over which heads are spread.
+        kv_dtype: type of the cache.
+        pool_gib: GiB at scale 1.
+        scale: of it.
         most: pieces of the largest request, which the pool must hold.
 
     Raises:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.files import Files
 from pytest_gpuio.phases.models import Architecture, Shard, Tensor, manifest, tensors
-from pytest_gpuio.phases.scaling import PIECE, thin
+from pytest_gpuio.phases.scaling import thin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +74,10 @@ def requests(held: Sequence[Shard], strategy: str, *, chunk: int, streams: int) 
 
     if strategy == "tensor":
         # The header first: its length says where the tensors lie.
-        of_file = [[(0, shard.header_bytes), *zip(shard.offsets, (t.nbytes for t in shard.tensors), strict=True)] for shard in held]
+        of_file = [
+            [(0, shard.header_bytes), *zip(shard.offsets, (t.nbytes for t in shard.tensors), strict=True)]
+            for shard in held
+        ]
         counts = np.array([len(each) for each in of_file])
         offset, length = np.array([place for each in of_file for place in each], np.int64).T
     else:
@@ -132,8 +134,3 @@ def _slice(
     mine = max(1, rows // cut)
     first = min(rank * cut // ranks * mine, rows - mine)
     return np.array([start + first * row]), np.array([mine * row])
-
-
-def spread_bytes(tensor: Tensor) -> int:
-    """Bytes of one row of a tensor: by how much thinning may miss its share."""
-    return prod(tensor.shape[1:]) * (tensor.nbytes // prod(tensor.shape)) if tensor.nbytes > PIECE else 0
