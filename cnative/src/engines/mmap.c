@@ -12,13 +12,18 @@
 #include "registry.h"
 #include "why.h"
 
-struct mmap_state {
+struct mapped {
 	unsigned char *map;     /* of file offset `from` on */
 	uint64_t from, bytes;
 	uint64_t size;          /* of the file at open; what ends beyond is a short I/O, as read would say */
 	uint64_t low, high;     /* written and not yet made durable; none when high = 0 */
+};
+
+struct mmap_state {
 	bool guarded;
 	struct gpuio_io *done;  /* waits to be reaped */
+	unsigned nfiles;
+	struct mapped files[];
 };
 
 static int mmap_probe(const char *library, struct gpuio_why *why)
@@ -28,52 +33,59 @@ static int mmap_probe(const char *library, struct gpuio_why *why)
 	return 0;
 }
 
-static int map_region(struct gpuio_job *job, struct mmap_state *s)
+/* Maps `bytes` of a file from `from` on; 0 = all of it. */
+static int map_file(struct gpuio_job *job, struct mapped *m, int fd, uint64_t from, uint64_t bytes, int advice)
 {
-	const struct gpuio_spec *spec = job->spec;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = spec->region_offset + spec->region_bytes;
-	int protection = PROT_READ | (spec->read_percent < 100 ? PROT_WRITE : 0), err;
-	off_t size = lseek(spec->fd, 0, SEEK_END); /* block devices have no st_size; the offset is not used */
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int protection = PROT_READ | (job->spec->read_percent < 100 ? PROT_WRITE : 0), err;
+	off_t size = lseek(fd, 0, SEEK_END); /* block devices have no st_size; the offset is not used */
 
 	if (size < 0) {
 		err = errno;
 		gpuio_say(&job->why, "mmap needs a file or block device with a size (%s)", strerror(err));
 		return -err;
 	}
-	s->size = (uint64_t)size;
-	s->from = spec->region_offset / page * page;
-	s->bytes = end - s->from;
-	s->map = mmap(NULL, s->bytes, protection, MAP_SHARED, spec->fd, (off_t)s->from);
-	if (s->map != MAP_FAILED)
+	m->size = (uint64_t)size;
+	m->from = from / page * page;
+	m->bytes = from + (bytes ? bytes : m->size) - m->from;
+	m->map = mmap(NULL, m->bytes, protection, MAP_SHARED, fd, (off_t)m->from);
+	if (m->map == MAP_FAILED) {
+		err = errno;
+		m->map = NULL;
+		gpuio_say(&job->why, "%" PRIu64 " bytes of the file cannot be mapped (%s)%s", m->bytes, strerror(err),
+			  err == EACCES ? ": open it for reading, and for writing too when it is written" :
+			  err == ENODEV ? ": its file system has no mmap" : "");
+		return -err;
+	}
+	if (madvise(m->map, m->bytes, advice) == 0)
 		return 0;
 	err = errno;
-	s->map = NULL;
-	gpuio_say(&job->why, "%" PRIu64 " bytes of the file cannot be mapped (%s)%s", s->bytes, strerror(err),
-		  err == EACCES ? ": open it for reading, and for writing too when it is written" :
-		  err == ENODEV ? ": its file system has no mmap" : "");
+	gpuio_say(&job->why, "the kernel refuses advice on the map (%s)", strerror(err));
 	return -err;
 }
 
 static int mmap_open(struct gpuio_job *job)
 {
-	struct mmap_state *s = calloc(1, sizeof(*s));
+	const struct gpuio_replay_spec *replay = &job->spec->replay;
+	unsigned nfiles = replay->records ? replay->n_files : 1;
+	struct mmap_state *s = calloc(1, sizeof(*s) + nfiles * sizeof(s->files[0]));
 	int rc;
 
 	job->priv = s;
 	if (!s)
 		return -ENOMEM;
+	s->nfiles = nfiles;
 	rc = gpuio_sigbus_hold();
 	if (rc)
 		return rc;
 	s->guarded = true;
-	rc = map_region(job, s);
-	if (rc)
-		return rc;
-	/* Sequential reads ahead far and drops behind; random reads no page more than is touched. */
-	if (madvise(s->map, s->bytes, job->spec->order == GPUIO_SEQUENTIAL ? MADV_SEQUENTIAL : MADV_RANDOM) != 0) {
-		rc = -errno;
-		gpuio_say(&job->why, "the kernel refuses advice on the map (%s)", strerror(-rc));
-	}
+	/* Sequential reads ahead far and drops behind; random reads no page more than is touched. Records are left to the kernel's own
+	 * judgement, as a program that just maps its file leaves it. */
+	for (unsigned i = 0; replay->records && rc == 0 && i < nfiles; i++)
+		rc = map_file(job, &s->files[i], replay->fds[i], 0, 0, MADV_NORMAL);
+	if (!replay->records)
+		rc = map_file(job, &s->files[0], job->spec->fd, job->spec->region_offset, job->spec->region_bytes,
+			      job->spec->order == GPUIO_SEQUENTIAL ? MADV_SEQUENTIAL : MADV_RANDOM);
 	return rc;
 }
 
@@ -99,20 +111,22 @@ static int mmap_submit(struct gpuio_job *job, struct gpuio_io *const *ios, unsig
 {
 	struct mmap_state *s = job->priv;
 	struct gpuio_io *io = ios[0];
-	unsigned char *place = s->map + (io->offset - s->from);
+	struct mapped *m = &s->files[io->file];
 	uint64_t length = io->length;
+	unsigned char *place;
 
 	(void)n; /* depth is 1 */
-	if (io->offset + length > s->size)
-		length = io->offset < s->size ? s->size - io->offset : 0;
+	if (io->offset + length > m->size)
+		length = io->offset < m->size ? m->size - io->offset : 0;
+	place = m->map + (io->offset - m->from);
 	if (io->op == GPUIO_READ) {
 		io->result = guarded_copy(io->buf, place, length);
 	} else {
 		io->result = guarded_copy(place, io->buf, length);
-		if (s->high == 0 || io->offset < s->low)
-			s->low = io->offset;
-		if (io->offset + length > s->high)
-			s->high = io->offset + length;
+		if (m->high == 0 || io->offset < m->low)
+			m->low = io->offset;
+		if (io->offset + length > m->high)
+			m->high = io->offset + length;
 	}
 	s->done = io;
 	return 1;
@@ -131,14 +145,15 @@ static int mmap_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned min
 }
 
 /* From the first to the last byte written since the last time, in one call: the kernel writes the dirty pages among them. */
-static int mmap_sync(struct gpuio_job *job, int whole)
+static int mmap_sync(struct gpuio_job *job, uint16_t file, int fd, int whole)
 {
-	struct mmap_state *s = job->priv;
+	struct mapped *m = &((struct mmap_state *)job->priv)->files[file];
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	unsigned char *first = whole || s->high == 0 ? s->map : s->map + (s->low / page * page - s->from);
-	unsigned char *last = whole || s->high == 0 ? s->map + s->bytes : s->map + (s->high - s->from);
+	unsigned char *first = whole || m->high == 0 ? m->map : m->map + (m->low / page * page - m->from);
+	unsigned char *last = whole || m->high == 0 ? m->map + m->bytes : m->map + (m->high - m->from);
 
-	s->low = s->high = 0;
+	(void)fd;
+	m->low = m->high = 0;
 	return msync(first, (size_t)(last - first), MS_SYNC) != 0 ? -errno : 0;
 }
 
@@ -148,8 +163,9 @@ static void mmap_close(struct gpuio_job *job)
 
 	if (!s)
 		return;
-	if (s->map)
-		munmap(s->map, s->bytes);
+	for (unsigned i = 0; i < s->nfiles; i++)
+		if (s->files[i].map)
+			munmap(s->files[i].map, s->files[i].bytes);
 	if (s->guarded)
 		gpuio_sigbus_release();
 	free(s);
