@@ -15,6 +15,7 @@ _ALL = (
     Capability("io_uring_iopoll", "io_uring polling for completions (IOPOLL)", parents=("io_uring",)),
     Capability("io_uring_full", "io_uring polling for both", parents=("io_uring",)),
     Capability("io_uring_cmd", "commands through io_uring (IORING_OP_URING_CMD)", parents=("io_uring",)),
+    Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("file_io", "the target is read and written as a file", per_target=True),

@@ -88,6 +88,21 @@ OPTIONS: Final = (
         choices=("sleep", "spin"),
     ),
     Option(
+        "destination",
+        "MEMORY",
+        "memory the bytes end in (writes: begin in), comma list: host,gpu (default: the data path's own, mostly host)",
+    ),
+    Option(
+        "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
+    ),
+    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "copy",
+        "NAME=VALUE",
+        "between host and GPU memory, comma list: wait=spin|sleep, streams=N of each worker, ahead=N staging slots "
+        "beyond the depth, check=kernel|copy of data on the GPU (default: wait=spin,streams=1,check=kernel)",
+    ),
+    Option(
         "knob",
         "NAME=VALUE",
         "engine settings, comma list: fixed_buffers, registered_files, single_issuer, merged_wait = on|off, "
@@ -134,6 +149,21 @@ OPTIONS: Final = (
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
+    Option(
+        "gate",
+        "FILES",
+        "judge this run against baseline runs, comma list or repeated: files or a storage folder like .benchmarks; a "
+        "failed gate fails the run",
+        repeat=True,
+    ),
+    Option(
+        "gate-new",
+        "FILES",
+        "earlier runs of what is judged, comma list or repeated: with three of them this run is the one that confirms",
+        ini=False,
+        repeat=True,
+    ),
+    Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )
 
