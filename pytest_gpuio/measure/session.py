@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pytest_gpuio.capabilities import Resolver
 from pytest_gpuio.core.cell import Cell
@@ -39,6 +39,8 @@ Progress = Callable[[Mapping[str, Any]], None]
 _PROBE_DEADLINE_S = 60.0
 #: Seconds a child may need to start, open files and rings, and pool its buffers, beyond its windows.
 _SETUP_S = 60.0
+#: What a page-cache mode needs of the target.
+_NEEDS_OF_CACHE: Final[Mapping[str, tuple[str, ...]]] = {"direct": ("o_direct",), "cold": ("cold_cache",)}
 #: A layout that makes no progress for so long is stuck.
 _LAYOUT_SILENCE_S = 120.0
 #: A smoke run needs a target, not a large one.
@@ -110,7 +112,9 @@ class Session:
         needs = path.needs
         if path.moves_data and "nvme_passthrough" not in needs:
             needs += ("file_io",)
-        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
+        if not path.moves_data:
+            return needs
+        return (*needs, *_NEEDS_OF_CACHE.get(cell.cache, ()))
 
     def _prepare(self, subject: Subject, effort: Effort, progress: Progress) -> PreparedTarget:
         file = file_for(self._targets[subject.cell.target], subject.workload)

@@ -1,7 +1,6 @@
 """In the guest: running the product's commands; never imported on the host."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ HERE = Path("/tmp/suite")
 _told = json.loads((LAB / "devices.json").read_text())
 #: Name of the lab -> path in the guest.
 DEVICES = _told["devices"]
-#: A depth that emulated drives can hold: behind slow processors they answer sooner than a deeper queue fills. Paths with
-#: one request at a time have depth 1 only.
+#: A depth that emulated drives can hold: behind slow processors they answer sooner than a deeper queue fills. Paths
+#: with one request at a time have depth 1 only.
 ONE_DEPTH = "gpuio(qd=4) or gpuio(datapath='psync') or gpuio(datapath='mmap') or gpuio(datapath='dax')"
 #: Plugins of this environment that the product does not need; starting them is slow under emulation.
 _WITHOUT = ("codspeed", "cacheprovider", "hypothesispytest", "pytester", "xdist", "xdist.looponfail")
@@ -24,16 +23,15 @@ def say(*words):
     print(f"[{time.monotonic():7.1f}]", *words, flush=True)
 
 
-def environment():
-    """Without the path that found this module."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-
-def command(name, targets, *options, test="test_cell", mark=None):
+def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None):
     """The command line of a run of cells, whose results will be ``/lab/NAME.json``.
 
     Args:
+        name: of the run.
         targets: names of the lab, or (name, path) pairs.
+        options: more of pytest's.
+        tests: of the suite.
+        mark: which cells. allow: devices that may be overwritten; None = all that are targets.
     """
     HERE.mkdir(exist_ok=True)
     shutil.copy(Path(__file__).with_name("suite.py"), HERE / "suite.py")
@@ -42,41 +40,69 @@ def command(name, targets, *options, test="test_cell", mark=None):
     words = [sys.executable, "-m", "pytest", "-v", "-rs", "--durations=5"]
     words += [f"-pno:{plugin}" for plugin in _WITHOUT]
     words += [f"--gpuio-target={target}={path}" for target, path in pairs]
-    devices = [path for _, path in pairs if path.startswith("/dev/")]
+    devices = [path for _, path in pairs if path.startswith("/dev/")] if allow is None else allow
     words += [f"--gpuio-allow-destroy={','.join(devices)}"] if devices else []
     words += ["--gpuio-size=16M", "--gpuio-max-time=150ms", f"--gpuio-results={LAB}/{name}.json", *options]
     words += [f"-m={mark}"] if mark else []
-    return [*words, f"suite.py::{test}"]
+    return [*words, *(f"suite.py::{test}" for test in tests)]
 
 
-def cells(name, targets, *options, test="test_cell", mark=None):
-    """Measures; what was printed is ``/lab/NAME.txt``. Returns the exit status."""
-    say("cells", name, *targets, *options)
+def start(name, *arguments, **keywords):
+    """Starts a run of cells, as :func:`command` says; what it prints is ``/lab/NAME.txt``."""
+    say("cells", name, *arguments)
     with (LAB / f"{name}.txt").open("wb") as file:
-        words = command(name, targets, *options, test=test, mark=mark)
-        status = subprocess.run(words, cwd=HERE, stdout=file, stderr=file, env=environment(), check=False).returncode
+        return subprocess.Popen(command(name, *arguments, **keywords), cwd=HERE, stdout=file, stderr=file)
+
+
+def cells(name, *arguments, **keywords):
+    """Measures, as :func:`command` says; returns the exit status."""
+    status = start(name, *arguments, **keywords).wait()
     say("cells", name, "ended with", status)
     return status
 
 
 def gpuio(*words):
-    """Runs a ``gpuio`` command; what it printed is the job's."""
+    """Runs a ``gpuio`` command; what it printed is the job's. Returns its exit status."""
     say("gpuio", *words)
-    return subprocess.run([sys.executable, "-m", "pytest_gpuio.cli", *words], env=environment(), check=False).returncode
+    return subprocess.run([sys.executable, "-m", "pytest_gpuio.cli", *words], check=False).returncode
 
 
 def run(*words):
-    """Any program; its failure is the job's.
-
-    Returns:
-        what it said.
-    """
+    """Any program; its failure is the job's. Returns what it said."""
     say(*words)
     return subprocess.run(words, check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
+def signal(name, wait_s=60.0):
+    """Asks the host to act, and waits until it has."""
+    say("signal", name)
+    (LAB / "signals" / name).touch()
+    until = time.monotonic() + wait_s
+    while not (LAB / "signals" / f"{name}.done").exists():
+        if time.monotonic() > until:
+            raise SystemExit(f"the host did not do {name} within {wait_s:.0f} s")
+        time.sleep(0.05)
+
+
+def busy(path, seconds, deadline_s=240.0):
+    """Waits until a disk has been read for so long without a pause."""
+    stat = Path("/sys/block", path.removeprefix("/dev/"), "stat")
+    until = time.monotonic() + deadline_s
+    reads = since = None
+    while time.monotonic() < until:
+        now = int(stat.read_text().split()[0])
+        if reads is None or now - reads < 5:
+            since = time.monotonic()
+        elif time.monotonic() - since >= seconds:
+            say(path, "is being read:", now)
+            return
+        reads = now
+        time.sleep(0.1)
+    raise SystemExit(f"{path} was not read for {seconds} s within {deadline_s:.0f} s")
+
+
 def interrupts(prefix):
-    """Interrupts so far of the lines in ``/proc/interrupts`` whose name starts so."""
+    """Interrupts so far of the lines in ``/proc/interrupts`` with a name that starts so."""
     total = 0
     for line in Path("/proc/interrupts").read_text().splitlines()[1:]:
         words = line.split()

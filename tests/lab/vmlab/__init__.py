@@ -1,4 +1,4 @@
-"""A lab in a virtual machine: the distribution's own kernel and drivers, over this machine's userland, with emulated disks."""
+"""A lab in a virtual machine: the distribution's kernel and drivers, this machine's userland, emulated disks."""
 
 from vmlab.errors import LabBroken, LabUnavailable
 from vmlab.kernel import Kernel, fetch_kernel

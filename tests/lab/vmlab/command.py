@@ -34,9 +34,10 @@ def parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"    {device.name:<15} {device.title}" for device in lab_devices.DEVICES.values())
     result = argparse.ArgumentParser(
         "tox run -e lab --",
-        usage="%(prog)s [PYTEST OPTIONS]\n       %(prog)s [--devices NAMES] [--kernel SOURCE] [--keep FOLDER] -- COMMAND...",
-        description="A virtual machine (QEMU, without KVM) that boots Debian's own kernel over this machine's files, so "
-        "that each storage medium is there on its real Linux driver. Its speed means nothing.",
+        usage="%(prog)s [PYTEST OPTIONS]\n"
+        "       %(prog)s [--devices NAMES] [--kernel SOURCE] [--keep FOLDER] -- COMMAND...",
+        description="A virtual machine (QEMU, without KVM) that boots Debian's own kernel over this machine's files, "
+        "so that each storage medium is there on its real Linux driver. Its speed means nothing.",
         epilog=f"devices, each as /dev/lab/NAME where it is one:\n{listed}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -51,7 +52,8 @@ def main(arguments: list[str]) -> int:
     """Runs a command, or the suites; returns an exit status."""
     if "--" not in arguments and not {"-h", "--help"} & set(arguments):
         folder = Path(__file__).parent.parent
-        return subprocess.run([sys.executable, "-m", "pytest", "-m", "lab", str(folder), *arguments], check=False).returncode
+        words = [sys.executable, "-m", "pytest", "-m", "lab", str(folder), *arguments]
+        return subprocess.run(words, check=False).returncode
     at = arguments.index("--") if "--" in arguments else len(arguments)
     asked = parser().parse_args(arguments[:at])
     command = arguments[at + 1 :]

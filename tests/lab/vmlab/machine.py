@@ -185,7 +185,9 @@ def run_job(
             if (share / "began").exists() and not _EMULATOR_BUG.search(console):
                 break
     why = f"was not done in {deadline_s:.0f} s" if late else "died"
-    words = f"console: {console[-2000:]}\njob: {read(share / 'job.log')[-4000:]}\nQEMU: {read(share / 'qemu.log')[-500:]}"
+    words = (
+        f"console: {console[-2000:]}\njob: {read(share / 'job.log')[-4000:]}\nQEMU: {read(share / 'qemu.log')[-500:]}"
+    )
     raise LabBroken(f"the machine {why}, boot {boots} of {BOOTS}\n{words}")
 
 
@@ -204,9 +206,7 @@ def _fill(share: Path, kernel: Kernel, job: str, names: Sequence[str]) -> None:
     (share / "environment").write_text(f"export PYTHON='{python}' PATH='{python.parent}':\"$PATH\"\n{safe}")
 
 
-def _follow(
-    machine: Machine, actions: dict[str, Action], until: float, said: Callable[[str], None]
-) -> bool:
+def _follow(machine: Machine, actions: dict[str, Action], until: float, said: Callable[[str], None]) -> bool:
     """Waits for the machine's end, acts when the guest asks; False when it took too long."""
     log = machine.share / "job.log"
     position = 0

@@ -13,6 +13,9 @@ PROVED = ("path_proved", "no_errors", "no_short_io", "data_verified")
 #: here whose bytes are right.
 TIMING = frozenset({"depth_achieved", "littles_law", "enough_io", "clock_sane", "cpu_account", "not_faster_than_link"})
 
+_KINDS = ("cells", "voids", "skips", "failures")
+_DISKS = r"nvme\d+(c\d+)?n\d+|sd[a-z]|vd[a-z]|pmem\d+|zram\d+|ram\d+|loop\d+|labnull|nullb\d+|dm-\d+|md_lab"
+
 
 @dataclass(frozen=True, slots=True)
 class Fate:
@@ -31,9 +34,10 @@ class Fate:
     target: Mapping[str, Any] = field(default_factory=dict)
 
 
-def fates(results: Path) -> dict[tuple[str, str], Fate]:
-    """(target, data path) -> fate."""
+def fates(results: Path, workload: str = "micro/randrw70") -> dict[tuple[str, str], Fate]:
+    """(target, data path) -> fate, of one workload."""
     told = json.loads(results.read_text())
+    told = {kind: [each for each in told[kind] if _axes(each).get("workload") == workload] for kind in _KINDS}
     found: dict[tuple[str, str], Fate] = {}
     for cell in told["cells"]:
         gates = {gate["gate"]: (gate["state"], gate["detail"]) for gate in cell["gates"]}
@@ -46,9 +50,14 @@ def fates(results: Path) -> dict[tuple[str, str], Fate]:
         found[void["axes"]["target"], void["axes"]["datapath"]] = fate
     for kind, state in (("skips", "n/a"), ("failures", "FAILED")):
         for entry in told[kind]:
-            axes = dict(part.split("=", 1) for part in (entry["case"] or "").split("|") if "=" in part)
-            found[axes.get("target", ""), axes.get("datapath", "")] = Fate(state, entry["reason"])
+            axes = _axes(entry)
+            found[axes["target"], axes["datapath"]] = Fate(state, entry["reason"])
     return found
+
+
+def _axes(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a cell, a void, a skip or a failure; empty for what never became a cell."""
+    return dict(part.split("=", 1) for part in (entry["case"] or "").split("|") if "=" in part)
 
 
 def _measured(gates: Mapping[str, tuple[str, str]], reason: str, target: Mapping[str, Any]) -> Fate:
@@ -85,5 +94,5 @@ def table(rows: Sequence[tuple[str, str]], paths: Iterable[str], found: Mapping[
 
 def _general(reason: str) -> str:
     """The sentence without the one device it speaks of, so that equal reasons share a note."""
-    reason = re.sub(r"/dev/[\w/]+|/mnt/\w+", "TARGET", reason)
-    return re.sub(r"\b(nvme\d+(c\d+)?n\d+|sd[a-z]|vd[a-z]|pmem\d+|zram\d+|ram\d+|loop\d+|labnull|nullb\d+)\b", "DISK", reason)
+    reason = re.sub(r"/dev/[\w/.]+|/mnt/\w+", "TARGET", reason)
+    return re.sub(rf"\b({_DISKS})\b", "DISK", reason)

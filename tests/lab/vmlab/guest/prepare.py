@@ -1,4 +1,4 @@
-"""In the guest: loads drivers and builds the devices named on the command line; ``/lab/devices.json`` says where each is.
+"""In the guest: loads drivers, builds the devices named on the command line, and writes ``/lab/devices.json``.
 
 Only the standard library: shells are slow under emulation, one Python is not.
 """
@@ -109,7 +109,7 @@ def dax_namespace(name, kind, driver):
     here = region(name)
     raw = "namespace" + here.name.removeprefix("region") + ".0"
     with contextlib.suppress(Missing):
-        write(f"/sys/bus/nd/drivers/{os.path.basename(os.path.realpath(ND / raw / 'driver'))}/unbind", raw)
+        write(f"/sys/bus/nd/drivers/{(ND / raw / 'driver').resolve().name}/unbind", raw)
     seed = wait_for(f"{kind}_seed", lambda: read(here / f"{kind}_seed"))
     write(ND / seed / "align", str(2 << 20))
     # The map of pages lies in the namespace itself.
@@ -124,16 +124,14 @@ def fsdax(name):
     load("nfit")
     load("nd_pmem")
     seed = dax_namespace(name, "pfn", "nd_pmem")
-    return node(f"/dev/{wait_for('block device', lambda: os.listdir(ND / seed / 'block'))[0]}")
+    return node(f"/dev/{wait_for('block device', lambda: [path.name for path in (ND / seed / 'block').iterdir()])[0]}")
 
 
 def devdax(name):
     load("nfit")
     load("dax_pmem")
     load("device_dax")
-    seed = dax_namespace(name, "dax", "dax_pmem")
-    number = read(ND / seed / "resource")
-    print("devdax", seed, number, os.listdir(ND / seed))
+    dax_namespace(name, "dax", "dax_pmem")
     return node(wait_for("/dev/daxX.Y", lambda: [str(path) for path in Path("/dev").glob("dax*.*")])[0])
 
 
@@ -148,7 +146,7 @@ def virtio_pmem(_name):
 
 
 def number_of(path):
-    status = os.stat(path)
+    status = Path(path).stat()
     return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
 
 
@@ -188,7 +186,7 @@ def ext4(_name):
 
 
 def mount(kind, source, point, options="rw"):
-    os.makedirs(point, exist_ok=True)
+    Path(point).mkdir(parents=True, exist_ok=True)
     run("mount", "-t", kind, "-o", options, source, point)
     return point
 
@@ -254,7 +252,7 @@ def nvmeof(_name):
         write(port / f"addr_{attribute}", value)
     (port / "subsystems/lab").symlink_to(here)
     options = "transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=lab,nr_io_queues=2,nr_poll_queues=1"
-    with open(node("/dev/nvme-fabrics"), "r+b", buffering=0) as fabrics:
+    with Path(node("/dev/nvme-fabrics")).open("r+b", buffering=0) as fabrics:
         fabrics.write(options.encode())
     return namespace(1, "LABNVMEOF")
 
@@ -294,8 +292,9 @@ BUILDERS = {
     "bad_virtio": lambda _: virtio("LABBADVIRTIO"),
     "throttled": lambda _: namespace(1, "LABTHROTTLED"),
 }
+NVME = {"nvme", "nvme4k", "files", "under_dm", "under_md0", "under_md1", "removable", "throttled", "bad_nvme"}
 DRIVERS = (
-    ({"nvme", "files", "removable", "throttled", "bad_nvme"}, ("nvme", "poll_queues=1")),
+    (NVME, ("nvme", "poll_queues=1")),
     ({"sata_ssd", "hdd"}, ("-a", "ahci", "sd_mod")),
     ({"virtio", "bad_virtio"}, ("virtio_blk",)),
 )
@@ -303,14 +302,14 @@ DRIVERS = (
 
 def main():
     for wanted, driver in DRIVERS:
-        if any(name in wanted or name.startswith(("under_", "nvme4k")) and "nvme" in wanted for name in names):
+        if wanted & set(names):
             load(*driver)
     if not Path("/sys/kernel/config/null").parent.is_mount():
         with contextlib.suppress(Missing):
             load("configfs")
         with contextlib.suppress(Missing):
             run("mount", "-t", "configfs", "configfs", "/sys/kernel/config")
-    os.makedirs("/dev/lab", exist_ok=True)
+    Path("/dev/lab").mkdir(exist_ok=True)
     for name in names:
         began = time.monotonic()
         try:
