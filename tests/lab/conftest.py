@@ -59,7 +59,7 @@ def boot(kernel, tmp_path_factory, pytestconfig):
         try:
             outcome = run_job(kernel, job, share, devices=devices, said=say, **more)
         except LabBroken as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         assert outcome.status == expected, outcome.log[-4000:]
         return outcome
 

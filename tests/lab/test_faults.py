@@ -27,12 +27,14 @@ def unplug(machine):
 
 
 @pytest.fixture(scope="session")
-def outcome(boot):
-    return boot(
-        "faults",
-        *("nvme", "under_dm", "brd", "bad_nvme", "bad_virtio", "throttled", "removable"),
-        actions={"slow": slow_down, "unplug": unplug},
-    )
+def broken(boot):
+    return boot("broken", "nvme", "brd", "bad_nvme", "bad_virtio")
+
+
+@pytest.fixture(scope="session")
+def dying(boot):
+    actions = {"slow": slow_down, "unplug": unplug}
+    return boot("dying", "nvme", "under_dm", "throttled", "removable", actions=actions)
 
 
 def read(outcome, name):
@@ -58,8 +60,8 @@ def good(told):
 
 
 @pytest.mark.parametrize("target", ["bad_nvme", "bad_virtio"])
-def test_a_sector_that_cannot_be_read_is_named(outcome, target):
-    said = words(read(outcome, "broken"), target)
+def test_a_sector_that_cannot_be_read_is_named(broken, target):
+    said = words(read(broken, "broken"), target)
     assert set(said) == {"psync", "libaio", "io_uring"}
     for reason in said.values():
         match = re.match(
@@ -71,14 +73,14 @@ def test_a_sector_that_cannot_be_read_is_named(outcome, target):
         assert ("ENODATA" if target == "bad_nvme" else "EIO") in reason
 
 
-def test_a_full_file_system_is_an_error_before_any_window(outcome):
-    said = words(read(outcome, "broken"), "full")
+def test_a_full_file_system_is_an_error_before_any_window(broken):
+    said = words(read(broken, "broken"), "full")
     assert set(said) == {"psync", "libaio", "io_uring"}
     assert all("/mnt/full" in reason and "--gpuio-size" in reason for reason in said.values()), said
 
 
-def test_a_drive_that_slows_down_half_way_is_unsettled(outcome):
-    told = read(outcome, "dying")
+def test_a_drive_that_slows_down_half_way_is_unsettled(dying):
+    told = read(dying, "dying")
     cells = {cell["axes"]["datapath"]: cell for cell in told["cells"] if cell["axes"]["target"] == "throttled"}
     stable = {gate["gate"]: gate for gate in cells["psync"]["gates"]}["stable"]
     assert stable["state"] == "failed"
@@ -86,15 +88,15 @@ def test_a_drive_that_slows_down_half_way_is_unsettled(outcome):
     assert max(seconds) > 10 * min(seconds)
 
 
-def test_a_drive_that_is_pulled_out_ends_its_cells(outcome):
-    said = words(read(outcome, "dying"), "removable")
+def test_a_drive_that_is_pulled_out_ends_its_cells(dying):
+    said = words(read(dying, "dying"), "removable")
     assert set(said) == {"psync", "io_uring"}
     assert "no_errors" in said["psync"]
     assert "/dev/nvme" in said["io_uring"]
 
 
-def test_a_drive_that_never_answers_ends_its_cells_in_time(outcome):
-    said = words(read(outcome, "dying"), "hung")
+def test_a_drive_that_never_answers_ends_its_cells_in_time(dying):
+    said = words(read(dying, "dying"), "hung")
     assert set(said) == {"psync", "io_uring"}
     assert "stuck" in said["psync"] or "10 s" in said["psync"], said
 
@@ -102,7 +104,8 @@ def test_a_drive_that_never_answers_ends_its_cells_in_time(outcome):
 @pytest.mark.parametrize(
     ("name", "paths"), [("broken", {"psync", "libaio", "io_uring"}), ("dying", {"psync", "io_uring"})]
 )
-def test_other_cells_go_on_and_the_results_are_valid(outcome, name, paths):
+def test_other_cells_go_on_and_the_results_are_valid(request, name, paths):
+    outcome = request.getfixturevalue(name)
     assert good(read(outcome, name)) == paths
     assert f"/lab/{name}.json: valid" in outcome.log
 

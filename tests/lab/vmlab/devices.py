@@ -87,8 +87,8 @@ def _virtio_pmem(folder: Path) -> list[str]:
 def _unplugged_nvme(folder: Path) -> list[str]:
     return [
         *drive(folder, "removable"),
-        *("-device", "pcie-root-port,id=slot,chassis=1,slot=1"),
-        *("-device", "nvme,drive=removable,id=removable,bus=slot,serial=LABREMOVABLE"),
+        *("-device", "pcie-root-port,id=labslot,chassis=1,slot=1"),
+        *("-device", "nvme,drive=removable,id=removable,bus=labslot,serial=LABREMOVABLE"),
     ]
 
 

@@ -102,6 +102,11 @@ class Machine:
         """It is on."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def refused(self) -> bool:
+        """QEMU did not take its options."""
+        return self._process is not None and self._process.returncode == 1
+
     @contextlib.contextmanager
     def monitor(self) -> Iterator[Monitor]:
         """A connection to its monitor."""
@@ -182,9 +187,11 @@ def run_job(
                     time.monotonic() - started,
                 )
             console = read(share / "console.log")
+            if machine.refused:
+                break
             if (share / "began").exists() and not _EMULATOR_BUG.search(console):
                 break
-    why = f"was not done in {deadline_s:.0f} s" if late else "died"
+    why = "could not be started" if machine.refused else f"was not done in {deadline_s:.0f} s" if late else "died"
     words = (
         f"console: {console[-2000:]}\njob: {read(share / 'job.log')[-4000:]}\nQEMU: {read(share / 'qemu.log')[-500:]}"
     )

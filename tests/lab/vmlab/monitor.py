@@ -32,7 +32,7 @@ class Monitor:
         Raises:
             LabBroken: QEMU refused it, or is gone.
         """
-        words = {"execute": command, "arguments": {name.replace("_", "-"): value for name, value in arguments.items()}}
+        words = {"execute": command, "arguments": arguments}
         self._socket.sendall(json.dumps(words).encode() + b"\n")
         for line in self._lines:
             told = json.loads(line)

@@ -59,23 +59,22 @@ def wait_for(what, look, seconds=20.0):
     raise Missing(f"no {what} after {seconds:.0f} s")
 
 
-def controller(serial):
-    def look():
-        return [path.parent.name for path in Path("/sys/class/nvme").glob("nvme*/serial") if read(path) == serial]
-
-    return wait_for(f"NVMe controller {serial}", look)[0]
-
-
 def node(path):
     return wait_for(path, lambda: path if Path(path).exists() else None)
 
 
 def namespace(number, serial="LABNVME"):
-    return node(f"/dev/{controller(serial)}n{number}")
+    """A namespace by its own number: that in the kernel's name only counts what is there."""
+
+    def look():
+        disks = [path.parent for path in Path("/sys/block").glob("nvme*/nsid") if read(path) == str(number)]
+        return [disk.name for disk in disks if read(disk / "device/serial") == serial and read(disk / "hidden") != "1"]
+
+    return node(f"/dev/{wait_for(f'namespace {number} of {serial}', look)[0]}")
 
 
 def generic(number):
-    return node(f"/dev/ng{controller('LABNVME').removeprefix('nvme')}n{number}")
+    return node(namespace(number).replace("/dev/nvme", "/dev/ng"))
 
 
 def disk(model):
