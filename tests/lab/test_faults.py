@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 from vmlab import programs
@@ -125,8 +126,8 @@ def test_a_power_cut_loses_no_finished_cell(boot, tmp_path):
     (path,) = (found / "results").glob("*.jsonl")
     kept = journal.read(path)
     assert len(kept.entries) >= 2
-    for entry in kept.entries:
-        assert entry.kind == "cell"
-        assert entry.body["status"] == "measured"
-        assert entry.body["verify"]["bad"] == 0
+    told = programs.run(sys.executable, "-m", "pytest_gpuio.cli", "validate", path)
+    assert told == f"{path}: valid\n"
+    assert {entry.kind for entry in kept.entries} == {"cell"}
+    assert all(entry.body["verify"]["bad"] == 0 for entry in kept.entries)
     assert not (found / "results/gpuio-results.json").exists(), outcome.log
