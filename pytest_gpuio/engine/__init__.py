@@ -3,17 +3,20 @@
 from pytest_gpuio.engine.bare import BareResult, bare_uring
 from pytest_gpuio.engine.clock import Clock
 from pytest_gpuio.engine.engines import engine_is_synchronous, engine_names, find_liburing, load_engine, probe
+from pytest_gpuio.engine.gpus import GpuInfo, find_libcuda, gpu_count, gpus
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
 from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
 from pytest_gpuio.engine.pool import Pool, PoolInfo
-from pytest_gpuio.engine.run import Run, Sweep, Window, WorkerResult
+from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
 from pytest_gpuio.engine.spec import KNOBS, RunSpec
 
 __all__ = [
+    "HISTOGRAMS",
     "KNOBS",
     "BareResult",
     "Clock",
+    "GpuInfo",
     "Histogram",
     "Pool",
     "PoolInfo",
@@ -25,7 +28,10 @@ __all__ = [
     "bare_uring",
     "engine_is_synchronous",
     "engine_names",
+    "find_libcuda",
     "find_liburing",
+    "gpu_count",
+    "gpus",
     "load_engine",
     "offsets",
     "pattern_check",

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.meter import CpuMeter
@@ -20,7 +20,7 @@ from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.targets import drop, held, open_target, resident_bytes, warm
+from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, resident_bytes, says_dax, warm
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -33,6 +33,12 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if plan.sq_cpus:
         fields |= {"sq_cpus": plan.sq_cpus, "sq_idle_ms": plan.sq_idle_ms}
+    if plan.gpus:
+        copies = plan.copies
+        fields |= {
+            "gpus": plan.gpus, "copy_wait": copies.wait, "copy_streams": copies.streams, "copy_ahead": copies.ahead,
+            "gpu_check": copies.check,
+        }  # fmt: skip
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -75,7 +81,8 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
         the descriptor, and whether it is an NVMe generic device.
     """
     with held(path) as device:
-        fd = open_target(path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync)
+        direct = plan.cache == "direct" and not plan.mapped
+        fd = open_target(path, writable=plan.read_percent < 100, direct=direct, dsync=plan.dsync)
         try:
             yield fd, device is not None and device.generic
         finally:
@@ -114,13 +121,14 @@ class CellRun:
             direct = None
             if plan.path is not None:
                 self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
-                self._paged = not generic
-                direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+                self._paged = not generic and not plan.mapped
+                direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
             run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
+            mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
@@ -139,6 +147,8 @@ class CellRun:
             info = self._pool.info()
             return observed | {
                 "direct": direct,
+                "facts": run.facts,
+                "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
                 "ios_per_window": ios,
@@ -241,7 +251,7 @@ class CellRun:
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
-        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
+        histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         around = self._surroundings()
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
@@ -318,6 +328,7 @@ _WINDOW_FIELDS = (
     "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
     "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
     "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
+    "total_in_flight", "total_ns", "total_ios", "total_lat_ns", "total_rate", "max_total", "copies", "copied_bytes",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
-from pytest_gpuio.targets import raw_device, refuses_direct
+from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
 
 
 def run(name: str, target: str | None) -> str | None:
@@ -21,8 +21,8 @@ def run(name: str, target: str | None) -> str | None:
     try:
         if name in _OF_TARGET:
             return _OF_TARGET[name](target or ".")
-        if name == "engine":
-            engine.engine_names()
+        if name in _OF_MACHINE:
+            _OF_MACHINE[name]()
             return None
         return engine.probe(name, engine.find_liburing())
     except GpuioError as error:
@@ -82,9 +82,15 @@ def _file_io(target: str) -> str | None:
     )
 
 
+#: Raise an error whose text is the reason.
+_OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
+    "engine": engine.engine_names,
+    "cuda": engine.gpu_count,
+}
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "o_direct": refuses_direct,
     "cold_cache": _cold_cache,
+    "dax": refuses_dax,
     "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,

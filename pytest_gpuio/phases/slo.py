@@ -96,13 +96,16 @@ def slo_report(
         both = took + prefill
         whole = float(took.sum() / both.sum()) if both.sum() else 0.0
         half = float(np.median(np.divide(took, both, out=np.zeros_like(both), where=both > 0)))
+    at = {share: int(ordered[max(0, math.ceil(share * len(took) / 100) - 1)]) for share in (50, 95, 99)}
     return SloReport(
-        len(took),
-        made,
-        float(took.mean()),
-        *(int(ordered[max(0, math.ceil(share * len(took) / 100) - 1)]) for share in (50, 95, 99)),
-        int(ordered[-1]),
-        {limit: float(np.count_nonzero(took > limit * 1_000_000) / made) for limit in limits_ms},
-        whole,
-        half,
+        groups=len(took),
+        requests=made,
+        mean_ns=float(took.mean()),
+        p50_ns=at[50],
+        p95_ns=at[95],
+        p99_ns=at[99],
+        max_ns=int(ordered[-1]),
+        over={limit: float(np.count_nonzero(took > limit * 1_000_000) / made) for limit in limits_ms},
+        ttft_share=whole,
+        ttft_share_p50=half,
     )

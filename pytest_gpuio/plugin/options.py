@@ -68,6 +68,13 @@ OPTIONS: Final = (
         "parameters of workloads that are models, comma list or repeated: model=llama-3.1-70b,ranks=8",
         repeat=True,
     ),
+    Option(
+        "case",
+        "CASES",
+        "only cells with these history keys, as gates and results name them: repeated, or @FILE with one a line",
+        ini=False,
+        repeat=True,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),
@@ -86,6 +93,21 @@ OPTIONS: Final = (
         "how an open loop waits for the next arrival: sleep, or spin (later arrivals by less, one whole core) "
         "(default: sleep)",
         choices=("sleep", "spin"),
+    ),
+    Option(
+        "destination",
+        "MEMORY",
+        "memory the bytes end in (writes: begin in), comma list: host,gpu (default: the data path's own, mostly host)",
+    ),
+    Option(
+        "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
+    ),
+    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "copy",
+        "NAME=VALUE",
+        "between host and GPU memory, comma list: wait=spin|sleep, streams=N of each worker, ahead=N staging slots "
+        "beyond the depth, check=kernel|copy of data on the GPU (default: wait=spin,streams=1,check=kernel)",
     ),
     Option(
         "knob",
@@ -134,6 +156,21 @@ OPTIONS: Final = (
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
+    Option(
+        "gate",
+        "FILES",
+        "judge this run against baseline runs, comma list or repeated: files or a storage folder like .benchmarks; a "
+        "failed gate fails the run",
+        repeat=True,
+    ),
+    Option(
+        "gate-new",
+        "FILES",
+        "earlier runs of what is judged, comma list or repeated: with three of them this run is the one that confirms",
+        ini=False,
+        repeat=True,
+    ),
+    Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )
 
