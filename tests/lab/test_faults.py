@@ -15,11 +15,11 @@ pytestmark = pytest.mark.lab
 
 
 def slow_down(machine):
-    """Half a second per request."""
+    """A thousand requests a second, which even an emulated drive surpasses tenfold."""
     with machine.monitor() as monitor:
         (name,) = [each["device"] for each in monitor("query-block") if each["device"] == "throttled"]
         limits = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops_rd", "iops_wr"), 0)
-        monitor("block_set_io_throttle", device=name, iops=20, **limits)
+        monitor("block_set_io_throttle", device=name, iops=1000, **limits)
 
 
 def unplug(machine):
@@ -86,20 +86,24 @@ def test_a_drive_that_slows_down_half_way_is_unsettled(dying):
     stable = {gate["gate"]: gate for gate in cells["psync"]["gates"]}["stable"]
     assert stable["state"] == "failed"
     seconds = cells["psync"]["windows"]["seconds"]
-    assert max(seconds) > 10 * min(seconds)
+    assert max(seconds) > 2 * min(seconds)
 
 
 def test_a_drive_that_is_pulled_out_ends_its_cells(dying):
     said = words(read(dying, "dying"), "removable")
     assert set(said) == {"psync", "io_uring"}
-    assert "no_errors" in said["psync"]
-    assert "/dev/nvme" in said["io_uring"]
+    # Reads of a drive that is being taken away end early or fail, as the kernel likes.
+    assert re.match(r"(no_short_io|no_errors): ", said["psync"]), said
+    # Afterwards there must be no file of that name in memory that would be measured instead.
+    assert "is no device any more since the run began: it was pulled out" in said["io_uring"]
 
 
 def test_a_drive_that_never_answers_ends_its_cells_in_time(dying):
     said = words(read(dying, "dying"), "hung")
     assert set(said) == {"psync", "io_uring"}
-    assert "stuck" in said["psync"] or "10 s" in said["psync"], said
+    assert "worker 0 of engine psync did not come back within 10 s" in said["psync"]
+    # The child of the first one cannot be killed: the others are not tried, so that the run ends.
+    assert "still waits for it in the kernel and cannot be killed" in said["io_uring"]
 
 
 @pytest.mark.parametrize(
