@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from pytest_gpuio.capabilities import Resolver
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError
+from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
