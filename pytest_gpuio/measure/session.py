@@ -170,16 +170,23 @@ class Session:
         if not subject.path.moves_data:
             return NO_TARGET
         prepared = self._prepared.get(file)
-        if prepared is None or prepared.data_bytes < effort.region_bytes:
+        writes = subject.workload.needs_write_file
+        unfit = prepared is not None and writes and prepared.foreign_zeros is not None
+        if prepared is None or unfit or prepared.data_bytes < effort.region_bytes:
             laid = self._ask(
                 "layout",
                 "lay_out",
-                {"path": str(file), "data_bytes": effort.region_bytes, "allow_destroy": effort.allow_destroy},
+                {
+                    "path": str(file),
+                    "data_bytes": effort.region_bytes,
+                    "allow_destroy": effort.allow_destroy,
+                    "force": effort.force,
+                    "writes": writes,
+                },
                 deadline_s=effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
                 silence_s=_LAYOUT_SILENCE_S,
                 progress=progress,
             )
-            laid.pop("reused")
             prepared = self._prepared[file] = PreparedTarget(**laid)
             # Now that the file is there, its own alignment is known, which may be stricter than its directory's.
             check_before_layout(subject, file, effort)

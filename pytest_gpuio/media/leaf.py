@@ -54,7 +54,7 @@ def classify_leaf(node: Path, device: BlockDevice, root: Path = Path("/")) -> tu
         kind = device.transport or "virtual"
         if name.startswith("pmem"):
             # A file of the host, mapped through the host's page cache.
-            able = "DAX capable, without MAP_SYNC" if device.dax else "not DAX capable"
+            able = "DAX capable" if device.dax else "not DAX capable"
             return (
                 "virtual",
                 f"{name} is virtio persistent memory ({able}): the host's file answers, through its cache.",

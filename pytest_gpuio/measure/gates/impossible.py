@@ -133,6 +133,8 @@ def data_verified(seen: Observed) -> Finding:
         return Finding(
             "failed", f"{bad:,} of {checked:,} blocks hold wrong data; first at offset {seen.totals.first_bad:,}"
         )
+    if seen.plan.foreign_zeros is not None:
+        return Finding("unknown", "what the device held is read as it is: there is nothing to compare it with")
     if seen.plan.verify == "none":
         return Finding("unknown", "switched off by --gpuio-verify=none")
     return judge(
