@@ -7,6 +7,7 @@ from pytest_gpuio.targets.device_layout import FoundContent, lay_out_device, loo
 from pytest_gpuio.targets.direct import refuses_direct
 from pytest_gpuio.targets.geometry import check_geometry
 from pytest_gpuio.targets.header import HEADER_BYTES
+from pytest_gpuio.targets.identity import Identity, check_unchanged, identify
 from pytest_gpuio.targets.layout import LayoutStopped, TargetFile, lay_out
 from pytest_gpuio.targets.location import DEFAULT_DIRECTORY, target_file
 from pytest_gpuio.targets.open import open_target
@@ -17,14 +18,17 @@ __all__ = [
     "HEADER_BYTES",
     "Alignment",
     "FoundContent",
+    "Identity",
     "LayoutStopped",
     "RawDevice",
     "TargetFile",
     "check_geometry",
+    "check_unchanged",
     "direct_alignment",
     "drop",
     "held",
     "holes",
+    "identify",
     "is_allowed",
     "lay_out",
     "lay_out_device",

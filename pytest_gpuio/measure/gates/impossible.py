@@ -40,8 +40,8 @@ def no_short_io(seen: Observed) -> Finding:
         return Finding("passed", "every request moved all its bytes")
     return Finding(
         "failed",
-        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} is shorter than laid out; "
-        "delete it, it is laid out again",
+        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} ended before them: a "
+        "device was pulled out or shrank, or a file was cut (delete it, it is laid out again)",
     )
 
 
