@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
-from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.placement import device_nodes, worker_distance

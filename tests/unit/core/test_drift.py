@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_gpuio.measure import drift
+from pytest_gpuio.core import drift
 
 SEEDS = st.integers(0, 2**32)
 FEW = settings(max_examples=40, deadline=None)
