@@ -20,6 +20,10 @@ class Evidence:
         knobs: engine knobs every worker really had.
         helper_threads: names of kernel helper threads seen in the measuring child.
         ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
+        facts: what the engine says of how it was opened, ``name=value ...``.
+        dax: ``statx`` says that the file's pages lie on persistent memory itself; None = it was not asked.
+        map_sync: the kernel lists the map of the file as one with synchronous faults (``sf`` in smaps), which only a
+            file without page cache can have; None = it was not asked.
     """
 
     engine: str
@@ -30,6 +34,9 @@ class Evidence:
     helper_threads: tuple[str, ...] = ()
     ios: int = 0
     interrupts: int | None = None
+    facts: str = ""
+    dax: bool | None = None
+    map_sync: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,7 @@ class DataPath:
         destinations: memory that it can bring bytes to; the first one when none is asked for.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
+        mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         prove: from evidence to the path really taken.
     """
 
@@ -78,6 +86,7 @@ class DataPath:
     destinations: tuple[Destination, ...] = DESTINATIONS
     submission_poller: bool = False
     polls: bool = False
+    mapped: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

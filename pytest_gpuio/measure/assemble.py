@@ -43,6 +43,8 @@ def evidence(
         ),
         ios=sum(w["ios"] for w in outcome["windows"]),
         interrupts=outcome["interrupts"],
+        facts=outcome["facts"],
+        **outcome["mapping"],
     )
 
 

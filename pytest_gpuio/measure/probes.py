@@ -8,7 +8,7 @@ from typing import Final
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.media import classify
-from pytest_gpuio.targets import raw_device, refuses_direct
+from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
 
 
 def run(name: str, target: str | None) -> str | None:
@@ -71,6 +71,7 @@ _OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
 }
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "o_direct": refuses_direct,
+    "dax": refuses_dax,
     "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 #: Raised only when a reader of the older version would be misled.
 SCHEMA: Final = 1
@@ -342,7 +342,8 @@ Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "
 class CellRecord(TypedDict):
     """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
 
-    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30.
+    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30. ``gate_policy`` holds the
+    keywords of the test's ``gpuio_gate`` mark, where it has one.
     """
 
     schema: int
@@ -380,3 +381,4 @@ class CellRecord(TypedDict):
     setup_seconds: float
     seed: int
     profile: str
+    gate_policy: NotRequired[dict[str, Any]]
