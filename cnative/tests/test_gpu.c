@@ -261,7 +261,7 @@ static void test_a_lost_copy_is_found(void)
 		struct gpuio_run *run;
 		struct gpuio_window w;
 
-		set("STANDIN_CUDA_LOSE", "1");
+		set("STANDIN_CUDA_LOSE", "50");
 		open_gpu(&f, "psync", 1);
 		f.spec.verify = 1;
 		f.spec.gpu.check = checks[i];

@@ -470,7 +470,7 @@ static int copy(int kind, void *host, uint64_t device, size_t bytes, struct stre
 	if (!is_pinned(host, bytes)) {
 		rc = INVALID_VALUE;
 	} else {
-		bool lost = ++copies == lose;
+		bool lost = ++copies % (lose ? lose : UINT64_MAX) == 0;
 
 		enqueue(s, (struct op){.kind = kind, .host = host, .device = device, .bytes = bytes, .lost = lost});
 		state.copies_in += kind == COPY_IN;

@@ -7,7 +7,7 @@
  * Environment, read by cuInit:
  *   STANDIN_CUDA_GPUS=N          GPUs there are (1)
  *   STANDIN_CUDA_FAIL=NAME:N:CODE  the Nth call of NAME (from 1) and all after it return CODE
- *   STANDIN_CUDA_LOSE=N          the Nth asynchronous copy moves nothing and says it did
+ *   STANDIN_CUDA_LOSE=N          each Nth asynchronous copy moves nothing and says it did
  *   STANDIN_CUDA_DELAY_US=N      every operation on a stream takes so long
  */
 #ifndef STANDIN_LIBCUDA_H
