@@ -51,7 +51,7 @@ static int check_kind(const struct gpuio_spec *spec, const struct gpuio_engine *
 		REFUSE(-EINVAL, "sync mode every needs a number of writes between two fdatasync calls, at least 1");
 	if (!engine_moves_data(engine))
 		return 0;
-	if (spec->read_percent < 100 && !spec_aligned(spec))
+	if (spec->read_percent < 100 && !spec_aligned(spec) && !spec->replay.records)
 		REFUSE(-EINVAL, "writes of %" PRIu32 " bytes from offset %" PRIu64 " on are not whole %u-byte sectors, which written "
 		       "data needs to stay verifiable", spec->block, spec->region_offset, GPUIO_SECTOR);
 	return 0;
@@ -73,13 +73,16 @@ static int check_arrivals(const struct gpuio_spec *spec, struct gpuio_why *why)
 	return 0;
 }
 
-static int check_gpus(const struct gpuio_spec *spec, struct gpuio_why *why)
+static int check_gpus(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	const struct gpuio_gpu_spec *gpu = &spec->gpu;
 
 	for (uint32_t i = 0; gpu->ordinals && i < spec->jobs; i++)
 		if (gpu->ordinals[i] < 0)
 			REFUSE(-EINVAL, "GPU %" PRId32 " of worker %" PRIu32 ": GPUs are numbered from 0", gpu->ordinals[i], i);
+	if (gpu->ordinals && spec->replay.records && !(engine->flags & GPUIO_ENGINE_NEEDS_GPU))
+		REFUSE(-ENOTSUP, "records into GPU memory: the engine %s reaches it by copies, which the replay of records does not make "
+		       "yet; use host memory as destination", engine->name);
 	if (gpu->wait > GPUIO_WAIT_SPIN)
 		REFUSE(-EINVAL, "wait %" PRIu32 " for copies is not known: use sleep or spin", gpu->wait);
 	if (gpu->check > GPUIO_GPU_COPY)
@@ -94,6 +97,12 @@ static int check_gpus(const struct gpuio_spec *spec, struct gpuio_why *why)
 static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	if (!engine_moves_data(engine))
+		return 0;
+	for (uint32_t i = 0; spec->replay.records && i < spec->replay.n_files; i++)
+		if (spec->replay.fds[i] < 0 || fcntl(spec->replay.fds[i], F_GETFD) < 0)
+			REFUSE(-EBADF, "file descriptor %d of file %" PRIu32 " is not open; the engine %s needs a file",
+			       spec->replay.fds[i], i, engine->name);
+	if (spec->replay.records)
 		return 0;
 	if (spec->fd < 0 || fcntl(spec->fd, F_GETFD) < 0)
 		REFUSE(-EBADF, "file descriptor %d is not open; the engine %s needs a file", spec->fd, engine->name);
@@ -113,10 +122,12 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 	if (rc == 0)
 		rc = check_arrivals(spec, why);
 	if (rc == 0)
-		rc = check_gpus(spec, why);
+		rc = check_gpus(spec, engine, why);
+	if (rc == 0)
+		rc = gpuio_replay_check(spec, engine_moves_data(engine), why);
 	if (rc == 0)
 		rc = check_file(spec, engine, why);
-	if (rc == 0)
+	if (rc == 0 && !spec->replay.records)
 		rc = gpuio_offsets_init(&offsets, spec, spec->jobs - 1, why);
 	return rc;
 }

@@ -68,6 +68,13 @@ OPTIONS: Final = (
         "parameters of workloads that are models, comma list or repeated: model=llama-3.1-70b,ranks=8",
         repeat=True,
     ),
+    Option(
+        "case",
+        "CASES",
+        "only cells with these history keys, as gates and results name them: repeated, or @FILE with one a line",
+        ini=False,
+        repeat=True,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),

@@ -40,6 +40,7 @@ class Settings:
     datapath: tuple[str, ...] | None
     workload: tuple[str, ...] | None
     parameters: Mapping[str, str]
+    cases: frozenset[str] | None
     bs: tuple[int, ...] | None
     qd: tuple[int, ...] | None
     jobs: tuple[int, ...] | None
@@ -82,6 +83,22 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"{text!r} names nothing: write a comma list.")
     return names
+
+
+def _cases(texts: list[str], base: Path) -> frozenset[str]:
+    cases: set[str] = set()
+    for text in texts:
+        if not text.startswith("@"):
+            cases.add(text)
+            continue
+        try:
+            lines = (base / text[1:]).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{text[1:]} cannot be read: {error}.") from None
+        cases.update(line.strip() for line in lines if line.strip())
+    if not cases:
+        raise ConfigError(f"{' '.join(texts)} names no case.")
+    return frozenset(cases)
 
 
 def _paths(texts: list[str], base: Path) -> tuple[Path, ...]:
@@ -242,6 +259,7 @@ def read(config: pytest.Config) -> Settings:
         workload=parsed("workload", _names, None),
         parameters=parsed("workload-param", lambda texts: _parameters(cast("list[str]", texts)), {})
         | parsed("scale", _scale, {}),
+        cases=parsed("case", lambda texts: _cases(cast("list[str]", texts), base), None),
         bs=parsed("bs", _sizes, None),
         qd=parsed("qd", _counts, None),
         jobs=parsed("jobs", _counts, None),
