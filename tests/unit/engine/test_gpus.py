@@ -46,8 +46,9 @@ def test_reads_end_in_the_memory_of_the_stand_in(two_gpus, clock, pool, target, 
     if engine.probe(name) is not None:
         pytest.skip(engine.probe(name))
     spec = RunSpec(
-        engine=name, fd=target(), jobs=2, depth=depth, region_bytes=4 << 20, order="random", pattern_seed=7, gpus=(1, 0),
-        knobs=frozenset({"fixed_buffers", "merged_wait"}) if name == "io_uring" else frozenset(), verify=True,
+        engine=name, fd=target(), jobs=2, depth=depth, region_bytes=4 << 20, order="random", pattern_seed=7,
+        gpus=(1, 0), verify=True,
+        knobs=frozenset({"fixed_buffers", "merged_wait"}) if name == "io_uring" else frozenset(),
     )  # fmt: skip
     with Run(spec, clock, pool) as run:
         window = run.window(500)

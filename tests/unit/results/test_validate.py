@@ -108,13 +108,16 @@ def objects(schema, place="$"):
             yield from objects(value, f"{place}[{index}]")
 
 
+#: Cells of host memory have no number of GPUs among their axes: keys from before it stay as they are.
+OPTIONAL = {"$.$defs.axes": {"gpus"}, "$.$defs.cell": {"gate_policy"}}
+
+
 def test_objects_are_closed_and_complete_except_free_maps():
     free = []
     for place, schema in objects(validate.schema()):
         if "properties" in schema:
             assert schema["additionalProperties"] is False, place
-            # Cells of host memory have no number of GPUs among their axes: keys from before it stay as they are.
-            optional = {"gpus"} if place.endswith("$defs.axes") else set()
+            optional = OPTIONAL.get(place, set())
             assert sorted(schema["required"]) == sorted(set(schema["properties"]) - optional), place
         else:
             free.append(place.split(".")[-1] if not place.endswith("items") else place.split(".")[-2])
