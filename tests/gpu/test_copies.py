@@ -1,4 +1,4 @@
-"""GPU memory reached by copies, on a real GPU: bytes are there, the kernel finds what is wrong, only the asked GPU is used."""
+"""GPU memory reached by copies, on a real GPU: bytes are there, wrong ones are found, no other GPU is used."""
 
 import os
 import subprocess
