@@ -167,6 +167,27 @@ struct gpuio_bare_result {
 
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
+struct gpuio_cufile;
+
+#define GPUIO_CUFILE_WORDS ...
+
+struct gpuio_cufile_info {
+	int32_t version;
+	int32_t counts;
+	int32_t properties_error;
+	uint32_t nvfs_major, nvfs_minor;
+	uint32_t status_flags, control_flags, feature_flags;
+	uint32_t max_batch;
+	uint64_t poll_threshold_bytes, max_direct_bytes, max_cache_bytes, per_buffer_cache_bytes, max_pinned_bytes;
+	...;
+};
+
+int gpuio_cufile_open(const char *library, struct gpuio_cufile **out, struct gpuio_why *why);
+void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufile_info *info);
+int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
+int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
+int gpuio_cufile_close(struct gpuio_cufile *cufile);
+
 struct gpuio_engine {
 	const char *name;
 	uint32_t abi;

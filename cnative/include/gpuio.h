@@ -239,6 +239,37 @@ struct gpuio_bare_result {
  * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
+/* ---- cuFile: the library behind GPUDirect Storage -------------------------------------------------------------- */
+
+/*
+ * The driver is opened once per process, before the first run on one of the engines cufile, cufile_batch and cufile_stream, and
+ * closed before the process ends: some releases crash at exit otherwise. What is set in the file that CUFILE_ENV_PATH_JSON
+ * names is read by the opening alone. Functions here return 0, -errno, or minus a code of the library's own (5001..5099).
+ */
+struct gpuio_cufile;
+
+#define GPUIO_CUFILE_WORDS 4096 /* of counters; the largest layout known has 640 */
+
+struct gpuio_cufile_info {
+	int32_t version;          /* 1000 x major + 10 x minor; 0 = the library does not tell */
+	int32_t counts;           /* 1 = its counters are on */
+	int32_t properties_error; /* 0, or the code why nothing that follows is known */
+	uint32_t nvfs_major, nvfs_minor; /* 0.0 = nvidia-fs is not in use */
+	uint32_t status_flags, control_flags, feature_flags; /* as CUfileDrvProps has them */
+	uint32_t max_batch;
+	uint64_t poll_threshold_bytes, max_direct_bytes, max_cache_bytes, per_buffer_cache_bytes, max_pinned_bytes;
+};
+
+/* May never come back (tried: on a kernel without /proc/modules); call it where a deadline ends the process. */
+int gpuio_cufile_open(const char *library, struct gpuio_cufile **out, struct gpuio_why *why);
+void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufile_info *info);
+/* Counters of level 1 (the process) or 3 (per GPU), as the library lays them out: GPUIO_CUFILE_WORDS words. */
+int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
+/* Would the open file be accepted? */
+int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
+/* No run may be open. */
+int gpuio_cufile_close(struct gpuio_cufile *cufile);
+
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
 enum {

@@ -22,6 +22,8 @@ static const struct gpuio_engine *const built_in[] = {
 	&gpuio_engine_io_uring_cmd,
 	&gpuio_engine_io_uring_nop,
 	&gpuio_engine_mmap,
+	&gpuio_engine_cufile,
+	&gpuio_engine_cufile_batch,
 };
 
 #define BUILT_IN (sizeof(built_in) / sizeof(built_in[0]))
