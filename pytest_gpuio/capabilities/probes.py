@@ -15,6 +15,12 @@ _ALL = (
     Capability("io_uring_iopoll", "io_uring polling for completions (IOPOLL)", parents=("io_uring",)),
     Capability("io_uring_full", "io_uring polling for both", parents=("io_uring",)),
     Capability("io_uring_cmd", "commands through io_uring (IORING_OP_URING_CMD)", parents=("io_uring",)),
+    Capability("cufile", "cuFile opens, copies through host memory allowed", parents=("engine",), family="gds_compat"),
+    Capability("gds", "cuFile opens with such copies forbidden", parents=("engine",), family="gds"),
+    Capability("cufile_target", "cuFile takes the target", parents=("cufile",), per_target=True, family="gds_compat"),
+    Capability(
+        "gds_target", "cuFile takes the target, copies forbidden", parents=("gds",), per_target=True, family="gds"
+    ),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("file_io", "the target is read and written as a file", per_target=True),

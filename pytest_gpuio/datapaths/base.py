@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_gpuio.core.cell import CACHES, Cache
+from pytest_gpuio.datapaths.cufile_route import CuFileEvidence, Route
+
+CuFileMode = Literal["strict", "compat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Evidence:
         knobs: engine knobs every worker really had.
         helper_threads: names of kernel helper threads seen in the measuring child.
         ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
+        cufile: what was seen of cuFile; None = it is not in the process.
     """
 
     engine: str
@@ -30,6 +35,7 @@ class Evidence:
     helper_threads: tuple[str, ...] = ()
     ios: int = 0
     interrupts: int | None = None
+    cufile: CuFileEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +45,12 @@ class Proof:
     Attributes:
         effective: the path really taken, or None when the evidence contradicts every known path.
         sentences: the evidence in words.
+        route: how cuFile moved the bytes, where it did; a library's own word does not count.
     """
 
     effective: str | None
     sentences: tuple[str, ...]
+    route: Route | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,8 @@ class DataPath:
         caches: page-cache modes that mean something for it; a mode that is not among them becomes the first.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
+        cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
+            host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
         prove: from evidence to the path really taken.
     """
 
@@ -76,6 +86,7 @@ class DataPath:
     caches: tuple[Cache, ...] = CACHES
     submission_poller: bool = False
     polls: bool = False
+    cufile: CuFileMode | None = None
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

@@ -431,8 +431,7 @@ EXPORT struct error cuFileGetStatsL3(void *stats)
 		g[5] = single[op].p2p;
 		g[6] = single[op].nvfs;
 		g[7] = single[op].posix;
-		if (op == READS)
-			g[8] = single[op].unaligned;
+		g[8] = single[op].unaligned;
 	}
 	pthread_mutex_unlock(&lock);
 	return answer(0);
