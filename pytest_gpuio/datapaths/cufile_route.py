@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
 
-#: ``direct_nvidia_fs`` and ``direct_p2pdma``: device to GPU memory, the CPU does not touch the bytes. ``compat``: copied
-#: through host memory. ``mixed``: some of each. ``unknown``: nothing that can be believed says which.
+#: ``direct_nvidia_fs`` and ``direct_p2pdma``: device to GPU memory, the CPU touches no byte. ``compat``: copied through
+#: host memory. ``mixed``: some of each. ``unknown``: nothing that can be believed says which.
 Route = Literal["direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "unknown"]
 
 DIRECT: Final[tuple[Route, ...]] = ("direct_nvidia_fs", "direct_p2pdma")
@@ -78,8 +78,8 @@ def _sums(counters: CuFileCounters) -> _Sums:
 def find_route(evidence: CuFileEvidence) -> RouteFound:
     """The route that all of the evidence supports.
 
-    cuFile's counters say which way requests went; what is independent of them can only take a direct label away. Without
-    counters, with counters that do not cover what was moved, or against any contradiction, the route is unknown.
+    cuFile's counters say which way requests went; what is independent of them can only take a direct label away.
+    Without counters, with counters that do not cover what was moved, or against a contradiction, it is unknown.
     """
     if evidence.counters is None:
         return RouteFound("unknown", ("cuFile has no counters here, so nothing tells which way requests took",))

@@ -1,4 +1,4 @@
-"""``gds`` and ``gds_compat``: cuFile with falling back forbidden, and cuFile as it falls back, one path per interface."""
+"""``gds`` and ``gds_compat``: cuFile with falling back forbidden, and allowed; one path per interface."""
 
 from __future__ import annotations
 
