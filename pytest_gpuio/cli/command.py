@@ -19,6 +19,7 @@ USAGE: Final = 2
 _COMMANDS: Final = {
     "probe": "what this machine and target can measure, and what is missing with the remedy",
     "crosscheck": "the same cell by our engine and by fio, and what our own overhead is",
+    "model": "bytes of a model's weights, files, key-value cache and adapters, from its architecture numbers",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
     "validate": "check result files against the schema, and their numbers against each other",

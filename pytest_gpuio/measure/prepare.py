@@ -14,7 +14,7 @@ from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, VerifyMode
 from pytest_gpuio.media import Medium
-from pytest_gpuio.phases import Durability, Workload
+from pytest_gpuio.phases import AnyWorkload, Durability, RecordModel
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
 from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
 
@@ -76,7 +76,7 @@ class Subject:
 
     cell: Cell
     path: DataPath
-    workload: Workload
+    workload: AnyWorkload
     arrivals: Arrivals = CLOSED
 
 
@@ -131,7 +131,7 @@ def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(available))[:jobs]
 
 
-def file_for(target: Path, workload: Workload) -> Path:
+def file_for(target: Path, workload: AnyWorkload) -> Path:
     """The file of a target that a workload runs on: reads and writes use different files of a directory."""
     return target_file(target, writes=workload.needs_write_file)
 
@@ -144,6 +144,8 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
+    if isinstance(workload, RecordModel):
+        raise ConfigError(f"{workload.name} issues given records, which this version does not measure yet.")
     choose_poller_cpus(path, choose_cpus(cell.jobs, affinity()), affinity())
     if subject.arrivals.kind != "closed" and workload.round == "region":
         raise ConfigError(
@@ -195,6 +197,7 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
+    assert not isinstance(workload, RecordModel), "refused by check_before_layout"
     cpus = choose_cpus(cell.jobs, affinity())
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck

@@ -27,6 +27,7 @@ from pytest_gpuio.measure.prepare import (
 )
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
+from pytest_gpuio.phases import Workload
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord
 
@@ -208,7 +209,8 @@ class Session:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
         effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
-        subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
+        if isinstance(subject.workload, Workload):
+            subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         prepared = self._prepare(subject, effort, progress)
         plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
         answer = self._ask(

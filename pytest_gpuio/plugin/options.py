@@ -56,6 +56,18 @@ OPTIONS: Final = (
     ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
     Option("workload", "NAMES", "only these workloads, comma list, patterns allowed: 'inference/*,micro/randread'"),
+    Option(
+        "scale",
+        "FACTOR",
+        "size of workloads that are models (bytes and number of files, never requests): 1 = the real thing, 0.01 = a "
+        "hundredth (default: the model's own)",
+    ),
+    Option(
+        "workload-param",
+        "NAME=VALUE",
+        "parameters of workloads that are models, comma list or repeated: model=llama-3.1-70b,ranks=8",
+        repeat=True,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),

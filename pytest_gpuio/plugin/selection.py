@@ -16,7 +16,7 @@ from pytest_gpuio.phases.arrivals import Arrivals
 
 if TYPE_CHECKING:
     from pytest_gpuio.datapaths import DataPath
-    from pytest_gpuio.phases import Workload
+    from pytest_gpuio.phases import AnyWorkload
     from pytest_gpuio.plugin.state import Run
 
 #: Fixtures that carry an axis, in the order of ids.
@@ -43,7 +43,7 @@ class Point:
     datapath: DataPath
     target: str
     medium: str
-    workload: Workload
+    workload: AnyWorkload
     bs: int
     qd: int
     jobs: int
@@ -57,7 +57,7 @@ class Point:
             "medium": self.medium,
             "gpuio_target": self.target,
             "phase": self.workload.phase,
-            "gpuio_workload": self.workload.name,
+            "gpuio_workload": self.workload.spelling,
             "gpuio_bs": self.bs,
             "gpuio_qd": self.qd,
             "gpuio_jobs": self.jobs,
@@ -76,20 +76,38 @@ def _workload_names(definition: pytest.Item) -> list[str] | None:
     return names
 
 
-def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[Workload]:
+def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
     from pytest_gpuio import phases
 
     names = _workload_names(definition)
-    workloads = list(phases.match(names)) if names else list(phases.WORKLOADS.values())
+    workloads = list(phases.match(names)) if names else _all_workloads(run, narrowed)
     if run.settings.workload:
-        allowed = set(phases.match(run.settings.workload))
-        workloads = [workload for workload in workloads if workload in allowed]
+        allowed = {workload.name for workload in phases.match(run.settings.workload)}
+        workloads = [workload for workload in workloads if workload.name in allowed]
     if "phase" in narrowed:
         workloads = [workload for workload in workloads if workload.phase in narrowed["phase"]]
     if "gpuio_workload" in narrowed:
-        wanted = set(phases.match([str(name) for name in narrowed["gpuio_workload"]]))
-        workloads = [workload for workload in workloads if workload in wanted]
-    return workloads
+        wanted = phases.match([str(name) for name in narrowed["gpuio_workload"]])
+        workloads = [workload for workload in wanted if workload.name in {other.name for other in workloads}]
+    return [_with_parameters(workload, run) for workload in workloads]
+
+
+def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
+    """Those of a test that names none: models, which lay out files of their own, only when somebody asks for them."""
+    from pytest_gpuio import phases
+
+    named = run.settings.workload or "gpuio_workload" in narrowed
+    return [w for w in phases.WORKLOADS.values() if named or not isinstance(w, phases.RecordModel)]
+
+
+def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
+    """A model with the options' parameters, as far as it has them and its own mark does not say otherwise."""
+    from pytest_gpuio import phases
+
+    if not isinstance(workload, phases.RecordModel):
+        return workload
+    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
+    return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
 
 
 def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[DataPath]:
@@ -200,7 +218,7 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "phase":
                 parts.append(point.workload.phase)
             case "gpuio_workload":
-                parts.append(point.workload.name.partition("/")[2])
+                parts.append(point.workload.spelling.partition("/")[2].replace("-", "_"))
                 if point.workload.durability != "none":
                     parts.append(point.workload.durability)
             case "gpuio_bs":
@@ -264,7 +282,7 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         datapath=params["datapath"],
         medium=params["medium"],
         target=params["gpuio_target"],
-        workload=workload.name,
+        workload=workload.spelling,
         bs=params["gpuio_bs"],
         qd=params["gpuio_qd"],
         jobs=params["gpuio_jobs"],

@@ -15,6 +15,7 @@ from pytest_gpuio.core.cell import Cache
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
 from pytest_gpuio.phases.arrivals import Arrivals
+from pytest_gpuio.phases.parameter import SCALE, parse_pairs
 from pytest_gpuio.plugin.options import OPTIONS, value
 
 #: Engine settings that are on or off.
@@ -29,12 +30,14 @@ class Settings:
     Attributes:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
+        parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
     """
 
     targets: tuple[tuple[str, Path], ...]
     datapath: tuple[str, ...] | None
     workload: tuple[str, ...] | None
+    parameters: Mapping[str, str]
     bs: tuple[int, ...] | None
     qd: tuple[int, ...] | None
     jobs: tuple[int, ...] | None
@@ -113,6 +116,15 @@ def _knobs(text: str) -> tuple[dict[str, bool], int]:
     return knobs, sq_idle_ms
 
 
+def _parameters(texts: list[str]) -> dict[str, str]:
+    return dict(parse_pairs(",".join(texts)))
+
+
+def _scale(text: str) -> dict[str, str]:
+    SCALE.parse(text)
+    return {SCALE.name: text}
+
+
 def _devices(texts: list[str]) -> tuple[str, ...]:
     devices = tuple(dict.fromkeys(name for text in texts for name in _names(text)))
     for name in devices:
@@ -178,6 +190,8 @@ def read(config: pytest.Config) -> Settings:
         ),
         datapath=parsed("datapath", _names, None),
         workload=parsed("workload", _names, None),
+        parameters=parsed("workload-param", lambda texts: _parameters(cast("list[str]", texts)), {})
+        | parsed("scale", _scale, {}),
         bs=parsed("bs", _sizes, None),
         qd=parsed("qd", _counts, None),
         jobs=parsed("jobs", _counts, None),

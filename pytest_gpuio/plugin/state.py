@@ -63,6 +63,11 @@ class Run:
                 datapaths.get(name)
             if self.settings.workload:
                 phases.match(self.settings.workload)
+            models = [w for w in phases.WORKLOADS.values() if isinstance(w, phases.RecordModel)]
+            takes = {"scale", *(parameter.name for model in models for parameter in model.all_parameters)}
+            unused = sorted(set(self.settings.parameters) - takes)
+            if unused:
+                raise ConfigError(f"--gpuio-workload-param: no workload has a parameter {', '.join(unused)}.")
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
         for name in self.settings.require - {"all"}:
