@@ -8,8 +8,9 @@ from typing import Final, Literal
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
 
 #: ``direct_nvidia_fs`` and ``direct_p2pdma``: device to GPU memory, the CPU touches no byte. ``compat``: copied through
-#: host memory. ``mixed``: some of each. ``unknown``: nothing that can be believed says which.
-Route = Literal["direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "unknown"]
+#: host memory. ``mixed``: some of each. ``bypassed``: cuFile was there and moved nothing. ``unknown``: nothing that can be
+#: believed says which.
+Route = Literal["direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "bypassed", "unknown"]
 
 DIRECT: Final[tuple[Route, ...]] = ("direct_nvidia_fs", "direct_p2pdma")
 #: Below this share of the completed bytes at the block layer, they came from a cache: nothing direct about them.
@@ -90,6 +91,8 @@ def find_route(evidence: CuFileEvidence) -> RouteFound:
     )
     if min(sums.total, sums.nvfs, sums.p2p, sums.fell_back, sums.other, sums.bytes) < 0:
         return RouteFound("unknown", (told, "a counter ran backwards"))
+    if evidence.moved and evidence.counters.nothing:
+        return RouteFound("bypassed", ("no request went through cuFile",))
     if sums.total == 0 or sums.bytes < evidence.moved:
         missing = (
             f"they hold {sums.bytes:,} of the {evidence.moved:,} bytes moved: the rest went past cuFile's counters"

@@ -71,6 +71,11 @@ class CuFileCounters:
         }
         return CuFileCounters(**values, gpus=self.gpus)
 
+    @property
+    def nothing(self) -> bool:
+        """No request was counted, of any kind."""
+        return not any(getattr(self, field.name) for field in fields(self) if field.name != "gpus")
+
     def to_json(self) -> dict[str, int]:
         """The counters by name."""
         return asdict(self)

@@ -43,7 +43,9 @@ def counters(**ways):
         (counters(nvfs=8, unaligned=1), "mixed"),
         (counters(batch_nvfs=7, batch_mixed=1), "mixed"),
         (counters(nvfs=8, bytes=4096 * 7), "unknown"),
-        (NONE, "unknown"),
+        (NONE, "bypassed"),
+        (dataclasses.replace(NONE, process_ops=8, gpus=1), "unknown"),
+        (dataclasses.replace(NONE, gpus=2), "bypassed"),
         (None, "unknown"),
         (counters(nvfs=8, total=9), "mixed"),
         (counters(nvfs=-8, total=-8), "unknown"),
@@ -110,7 +112,7 @@ def test_every_combination_is_direct_only_beyond_doubt():
         if seen.counters is None:
             assert route == "unknown"
     assert tried > 100_000
-    assert seen_routes == {"direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "unknown"}
+    assert seen_routes == {"direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "bypassed", "unknown"}
 
 
 EVIDENCE = st.builds(
