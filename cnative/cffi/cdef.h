@@ -10,6 +10,7 @@ enum { GPUIO_READ, GPUIO_WRITE };
 enum { GPUIO_SEQUENTIAL, GPUIO_RANDOM, GPUIO_ZIPF };
 enum { GPUIO_SYNC_NONE, GPUIO_SYNC_END, GPUIO_SYNC_EVERY };
 enum { GPUIO_WAIT_SLEEP, GPUIO_WAIT_SPIN };
+enum { GPUIO_GPU_KERNEL, GPUIO_GPU_COPY };
 
 #define GPUIO_KNOB_FIXED_BUFFERS ...
 #define GPUIO_KNOB_REGISTERED_FILES ...
@@ -60,6 +61,9 @@ struct gpuio_pool_info {
 	void *base;
 	uint64_t bytes;
 	uint64_t huge_bytes;
+	uint64_t map_ns;
+	uint64_t pinned_bytes;
+	uint64_t pin_ns;
 	...;
 };
 
@@ -70,6 +74,31 @@ void gpuio_pool_free(struct gpuio_pool *pool);
 
 void gpuio_pattern_fill(void *buf, uint64_t bytes, uint64_t offset, uint64_t seed);
 uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
+
+struct gpuio_gpu_info {
+	int32_t ordinal;
+	char name[128];
+	unsigned char uuid[16];
+	char bus_id[32];
+	uint64_t bytes;
+	int32_t capability_major, capability_minor;
+	int32_t copy_engines;
+	int32_t driver_version;
+	...;
+};
+
+int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
+int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
+
+struct gpuio_gpu_spec {
+	const int32_t *ordinals;
+	const char *library;
+	uint32_t wait;
+	uint32_t streams;
+	uint32_t ahead;
+	uint32_t check;
+	...;
+};
 
 struct gpuio_spec {
 	const char *engine;
@@ -101,6 +130,7 @@ struct gpuio_spec {
 	uint64_t n_arrivals;
 	uint32_t arrival_wait;
 	const char *library;
+	struct gpuio_gpu_spec gpu;
 	...;
 };
 
@@ -108,6 +138,7 @@ struct gpuio_worker_result {
 	int32_t error;
 	int32_t cpu;
 	int32_t tid;
+	int32_t gpu;
 	uint64_t start_ns, end_ns;
 	uint64_t ios, bytes;
 	uint64_t cpu_ns;
@@ -138,6 +169,12 @@ struct gpuio_window {
 	uint64_t first_bad_offset;
 	uint64_t scheduled;
 	uint64_t late;
+	double total_in_flight;
+	uint64_t total_ns, total_ios, total_lat_ns;
+	double total_rate;
+	uint64_t max_total;
+	uint64_t copies;
+	uint64_t copied_bytes;
 	double clock_ppm;
 	...;
 };
@@ -151,6 +188,8 @@ const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_copy(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_total(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out);
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run);

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUIO_ABI 2
+#define GPUIO_ABI 3
 
 /* ---- words for people -------------------------------------------------------------------------------------- */
 
@@ -70,6 +70,9 @@ struct gpuio_pool_info {
 	void *base;          /* 2 MiB aligned */
 	uint64_t bytes;      /* mapped */
 	uint64_t huge_bytes; /* backed by huge pages as /proc/self/smaps says; 0 when unknown */
+	uint64_t map_ns;     /* mapping and prefaulting it, when it last grew */
+	uint64_t pinned_bytes; /* page-locked for GPUs; 0 = not asked for yet */
+	uint64_t pin_ns;     /* page-locking it */
 };
 
 struct gpuio_pool *gpuio_pool_new(void);
@@ -91,6 +94,23 @@ void gpuio_pattern_stamp(void *buf, uint64_t bytes, uint64_t offset, uint64_t se
  * the buffer are not checked. */
 uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
 
+/* ---- GPUs: looking at them makes no context ------------------------------------------------------------------ */
+
+struct gpuio_gpu_info {
+	int32_t ordinal;
+	char name[128];
+	unsigned char uuid[16];
+	char bus_id[32];      /* "0000:17:00.0" */
+	uint64_t bytes;       /* of its memory */
+	int32_t capability_major, capability_minor;
+	int32_t copy_engines;
+	int32_t driver_version; /* 1000 x major + 10 x minor of the CUDA version the driver knows */
+};
+
+/* The GPUs that the CUDA driver (`library`, NULL = search) shows; -ELIBACC without a driver, -ENODEV without a GPU. */
+int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
+int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
 enum { GPUIO_READ = 0, GPUIO_WRITE = 1 };
@@ -108,6 +128,18 @@ enum {
 /* How an open loop waits for the next arrival while nothing completes: SLEEP in the kernel (absolute deadline, TIMER or the
  * engine's own wait with a time-out), SPIN on the clock and the completion queue. */
 enum { GPUIO_WAIT_SLEEP = 0, GPUIO_WAIT_SPIN = 1 };
+
+/* Where bytes end (reads) or begin (writes). Host memory unless `ordinals` is set. */
+enum { GPUIO_GPU_KERNEL = 0, GPUIO_GPU_COPY = 1 }; /* data is checked by a kernel on the GPU, or copied back and checked here */
+
+struct gpuio_gpu_spec {
+	const int32_t *ordinals; /* the CUDA driver's number of each worker's GPU, jobs entries; NULL = host memory */
+	const char *library;     /* CUDA driver to open at run time, NULL = $GPUIO_LIBCUDA, libcuda.so.1 */
+	uint32_t wait;           /* GPUIO_WAIT_*: how the end of a copy is waited for when nothing else can be done */
+	uint32_t streams;        /* of each worker, which its copies take in turn; 0 = 1 */
+	uint32_t ahead;          /* staging slots of each worker beyond its depth: requests that are being copied; 0 = chosen */
+	uint32_t check;          /* GPUIO_GPU_* */
+};
 
 struct gpuio_spec {
 	const char *engine;
@@ -143,6 +175,7 @@ struct gpuio_spec {
 	uint64_t n_arrivals;
 	uint32_t arrival_wait;  /* GPUIO_WAIT_* */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
+	struct gpuio_gpu_spec gpu;
 };
 
 /* ---- one window -------------------------------------------------------------------------------------------- */
@@ -151,7 +184,7 @@ struct gpuio_worker_result {
 	int32_t error;          /* 0 or -errno of the worker itself (not of an I/O) */
 	int32_t cpu;            /* CPU it was pinned to, -1 = not pinned */
 	int32_t tid;
-	int32_t pad;
+	int32_t gpu;            /* ordinal, -1 = host memory */
 	uint64_t start_ns, end_ns;
 	uint64_t ios, bytes;
 	uint64_t cpu_ns;        /* CLOCK_THREAD_CPUTIME_ID over the window */
@@ -188,6 +221,15 @@ struct gpuio_window {
 	/* open loop */
 	uint64_t scheduled;        /* arrivals of this window; 0 = closed loop */
 	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start */
+	/* GPU memory reached by copies (an engine without GPUIO_ENGINE_NEEDS_GPU): requests from before submit (writes: before the
+	 * copy into host memory) until they are over (reads: their bytes are in GPU memory), with a counter as above, over the
+	 * same stretch. in_flight and steady values above are the device's own part. */
+	double total_in_flight;
+	uint64_t total_ns, total_ios, total_lat_ns;
+	double total_rate;
+	uint64_t max_total;
+	uint64_t copies;           /* calls that copied; fewer than requests when neighbours went together */
+	uint64_t copied_bytes;
 	/* clock: TSC scale against CLOCK_MONOTONIC over this window */
 	double clock_ppm;          /* |measured / used - 1| * 1e6; 0 for CLOCK_MONOTONIC */
 };
@@ -212,6 +254,10 @@ const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
  * a user waits for; lat stays the service time. */
 const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
+/* GPU memory reached by copies only (empty otherwise). copy: reads: reaped .. seen in GPU memory; writes: copy asked for .. seen
+ * in host memory. total: a request's whole way, see gpuio_window.total_in_flight; response then counts to its end, too. */
+const struct gpuio_hist *gpuio_copy(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_total(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
 /* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
  * wrote last (writes, with pread on spec->fd). Counts blocks. */
@@ -274,7 +320,8 @@ int gpuio_cufile_close(struct gpuio_cufile *cufile);
 
 enum {
 	GPUIO_ENGINE_SYNC = 1 << 0,          /* submit returns with the I/O done: depth is 1 */
-	GPUIO_ENGINE_NEEDS_GPU = 1 << 1,
+	GPUIO_ENGINE_NEEDS_GPU = 1 << 1,     /* moves bytes into GPU memory by itself: with a GPU as destination, buf is a device
+					      * pointer; other engines get page-locked host memory, which is copied */
 	GPUIO_ENGINE_NEEDS_BLOCKDEV = 1 << 2,
 	GPUIO_ENGINE_FIXED_BUFFERS = 1 << 3, /* knows GPUIO_KNOB_FIXED_BUFFERS */
 	GPUIO_ENGINE_POLLED = 1 << 4,
@@ -286,11 +333,11 @@ struct gpuio_io {
 	void *buf;
 	uint64_t offset;
 	uint32_t length;
-	uint32_t index;  /* slot number 0..depth-1: index of the registered buffer */
+	uint32_t index;  /* slot number 0..job->slots-1: index of the registered buffer */
 	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
 	int64_t result;  /* bytes moved, or -errno */
 	void *priv;      /* the engine's own, zero at open */
-	uint64_t started, submitted, intended; /* ticks; the job loop's */
+	uint64_t started, submitted, intended, held, reaped; /* ticks; the job loop's */
 };
 
 struct gpuio_job {
@@ -298,10 +345,13 @@ struct gpuio_job {
 	const struct gpuio_engine *engine;
 	uint32_t worker;
 	uint32_t effective; /* GPUIO_KNOB_*; set by open */
-	struct gpuio_io *ios; /* depth requests, buffers set: an engine may register them in open */
+	struct gpuio_io *ios; /* `slots` requests, buffers set: an engine may register them in open */
+	uint32_t slots;       /* depth or more; at most depth of them are with the engine at a time */
 	struct gpuio_why why; /* open: why it failed, or why a knob is off; submit and reap: why they return -errno */
 	void *priv;
 	int32_t ring_fd; /* -1; an engine with an io_uring may put its descriptor here */
+	int32_t gpu;     /* CUDA ordinal of the destination, -1 = host memory; its primary context is current in this thread */
+	struct gpuio_device *device; /* NULL = host memory; see src/gpu.h */
 };
 
 struct gpuio_engine {

@@ -135,6 +135,8 @@ static int run_thread(struct bare *b, unsigned char *buffers)
 	pthread_t thread;
 	int rc = -ENOMEM;
 
+	b->job.slots = depth;
+	b->job.gpu = -1;
 	b->job.ios = calloc(depth, sizeof(*b->job.ios));
 	b->free = calloc(depth, sizeof(struct gpuio_io *));
 	if (b->job.ios && b->free) {

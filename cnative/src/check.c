@@ -11,6 +11,7 @@
 #define MAX_JOBS 4096u
 #define MAX_DEPTH (1u << 20)
 #define MAX_BLOCK (1u << 30)
+#define MAX_AHEAD 4096u
 #define MAX_ARRIVAL_NS UINT64_C(1000000000000000)
 
 #define REFUSE(code, ...)                                                                                                    \
@@ -72,6 +73,24 @@ static int check_arrivals(const struct gpuio_spec *spec, struct gpuio_why *why)
 	return 0;
 }
 
+static int check_gpus(const struct gpuio_spec *spec, struct gpuio_why *why)
+{
+	const struct gpuio_gpu_spec *gpu = &spec->gpu;
+
+	for (uint32_t i = 0; gpu->ordinals && i < spec->jobs; i++)
+		if (gpu->ordinals[i] < 0)
+			REFUSE(-EINVAL, "GPU %" PRId32 " of worker %" PRIu32 ": GPUs are numbered from 0", gpu->ordinals[i], i);
+	if (gpu->wait > GPUIO_WAIT_SPIN)
+		REFUSE(-EINVAL, "wait %" PRIu32 " for copies is not known: use sleep or spin", gpu->wait);
+	if (gpu->check > GPUIO_GPU_COPY)
+		REFUSE(-EINVAL, "check %" PRIu32 " of data on a GPU is not known: use kernel or copy", gpu->check);
+	if (gpu->streams > GPUIO_MAX_STREAMS)
+		REFUSE(-EINVAL, "%" PRIu32 " streams a worker: use 1 to %u", gpu->streams, GPUIO_MAX_STREAMS);
+	if (gpu->ahead > MAX_AHEAD)
+		REFUSE(-EINVAL, "%" PRIu32 " staging slots beyond the depth: use 1 to %u", gpu->ahead, MAX_AHEAD);
+	return 0;
+}
+
 static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	if (!engine_moves_data(engine))
@@ -93,6 +112,8 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 		rc = check_kind(spec, engine, why);
 	if (rc == 0)
 		rc = check_arrivals(spec, why);
+	if (rc == 0)
+		rc = check_gpus(spec, why);
 	if (rc == 0)
 		rc = check_file(spec, engine, why);
 	if (rc == 0)

@@ -23,10 +23,28 @@ void gpuio_check_read(struct gpuio_worker *w, const struct gpuio_io *io)
 	if (pattern_whole(io->length, io->offset) == 0)
 		return;
 	t->verified++;
-	if (gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first) == 0)
+	if (w->side) {
+		bool bad;
+		int rc = gpuio_side_check(w, io, &bad, &first);
+
+		if (rc)
+			gpuio_note_error(t, rc, io->op, io->offset);
+		if (rc || !bad)
+			return;
+	} else if (gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first) == 0) {
 		return;
+	}
 	if (t->bad++ == 0)
 		t->first_bad_offset = first;
+}
+
+/* Of an engine that takes device pointers. */
+void gpuio_stamp_write(struct gpuio_worker *w, const struct gpuio_io *io)
+{
+	int rc = engine_moves_data(w->job.engine) ? gpuio_side_stamp(w, io) : 0;
+
+	if (rc)
+		gpuio_note_error(&w->tally, rc, GPUIO_WRITE, io->offset);
 }
 
 static int sync_once(struct gpuio_worker *w, bool whole)

@@ -14,16 +14,23 @@
  * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once. Time left out for
  * syncs has moved a stretch's start.
  */
-static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
+struct steady {
+	uint64_t max, ns, ios, lat_ns;
+	double mean, rate;
+};
+
+static struct steady add_flows(const struct gpuio_run *run, bool total)
 {
 	const struct gpuio_ticker *ticker = &run->workers[0].ticker;
 	uint64_t first = UINT64_MAX, last = 0, ticks;
+	struct steady steady = {0};
 	double settled = 0.0;
 
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
-		const struct gpuio_flow *f = &run->workers[i].tally.flow;
+		const struct gpuio_tally *t = &run->workers[i].tally;
+		const struct gpuio_flow *f = total ? &t->total : &t->flow;
 
-		window->max_in_flight += f->max;
+		steady.max += f->max;
 		if (f->ticks == 0)
 			continue;
 		if (f->start < first)
@@ -31,15 +38,34 @@ static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 		if (f->start + f->ticks > last)
 			last = f->start + f->ticks;
 		settled += (double)f->settled;
-		window->steady_ios += f->steady_ios;
-		window->steady_lat_ns += f->steady_lat_ns;
+		steady.ios += f->steady_ios;
+		steady.lat_ns += f->steady_lat_ns;
 	}
 	ticks = ticks_between(first, last);
-	window->steady_ns = ticks_to_ns(ticker, ticks);
-	if (window->steady_ns == 0)
-		return;
-	window->mean_in_flight = settled / (double)ticks;
-	window->steady_rate = (double)window->steady_ios * 1e9 / (double)window->steady_ns;
+	steady.ns = ticks_to_ns(ticker, ticks);
+	if (steady.ns == 0)
+		return steady;
+	steady.mean = settled / (double)ticks;
+	steady.rate = (double)steady.ios * 1e9 / (double)steady.ns;
+	return steady;
+}
+
+static void add_steady(const struct gpuio_run *run, struct gpuio_window *window)
+{
+	struct steady device = add_flows(run, false), total = add_flows(run, true);
+
+	window->max_in_flight = device.max;
+	window->mean_in_flight = device.mean;
+	window->steady_ns = device.ns;
+	window->steady_ios = device.ios;
+	window->steady_lat_ns = device.lat_ns;
+	window->steady_rate = device.rate;
+	window->max_total = total.max;
+	window->total_in_flight = total.mean;
+	window->total_ns = total.ns;
+	window->total_ios = total.ios;
+	window->total_lat_ns = total.lat_ns;
+	window->total_rate = total.rate;
 }
 
 static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window)
@@ -64,6 +90,8 @@ static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window
 	}
 	window->errors += t->errors;
 	window->late += t->late;
+	window->copies += t->copies;
+	window->copied_bytes += t->copied_bytes;
 	if (t->stopped)
 		window->stopped = 1;
 	if (w->result.end_ns > window->end_ns)
@@ -77,6 +105,8 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 	gpuio_hist_reset(&run->lat);
 	gpuio_hist_reset(&run->lag);
 	gpuio_hist_reset(&run->response);
+	gpuio_hist_reset(&run->copy);
+	gpuio_hist_reset(&run->total);
 	window->scheduled = run->spec.n_arrivals;
 	window->start_ns = run->start_ns;
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
@@ -86,12 +116,16 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 		gpuio_hist_merge(&run->lat, &w->lat);
 		gpuio_hist_merge(&run->slat, &w->slat);
 		gpuio_hist_merge(&run->clat, w->observable ? &w->clat : &w->lat);
+		if (w->stage) {
+			gpuio_hist_merge(&run->copy, &w->copy);
+			gpuio_hist_merge(&run->total, &w->total);
+		}
 		if (!w->scheduled)
 			continue;
 		gpuio_hist_merge(&run->lag, &w->lag);
 		gpuio_hist_merge(&run->response, &w->response);
 	}
-	add_flows(run, window);
+	add_steady(run, window);
 	gpuio_usage_between(&run->usage_start, &run->usage_end, window);
 	window->clock_ppm = gpuio_clock_ppm(&run->clock, run->pair_start, run->pair_end);
 	run->has_window = true;
@@ -210,6 +244,16 @@ const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run)
 const struct gpuio_hist *gpuio_response(const struct gpuio_run *run)
 {
 	return &run->response;
+}
+
+const struct gpuio_hist *gpuio_copy(const struct gpuio_run *run)
+{
+	return &run->copy;
+}
+
+const struct gpuio_hist *gpuio_total(const struct gpuio_run *run)
+{
+	return &run->total;
 }
 
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out)

@@ -95,13 +95,13 @@ static int libaio_open(struct gpuio_job *job)
 	job->priv = s;
 	if (!s)
 		return -ENOMEM;
-	s->blocks = calloc(depth, sizeof(*s->blocks));
+	s->blocks = calloc(job->slots, sizeof(*s->blocks));
 	s->list = calloc(depth, sizeof(struct iocb *));
 	s->events = calloc(depth, sizeof(*s->events));
 	s->refused = calloc(depth, sizeof(struct gpuio_io *));
 	if (!s->blocks || !s->list || !s->events || !s->refused)
 		return -ENOMEM;
-	for (unsigned i = 0; i < depth; i++) {
+	for (unsigned i = 0; i < job->slots; i++) {
 		s->blocks[i].aio_fildes = (uint32_t)job->spec->fd;
 		s->blocks[i].aio_buf = (uintptr_t)job->ios[i].buf;
 		s->blocks[i].aio_data = (uintptr_t)&job->ios[i];
