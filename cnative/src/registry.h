@@ -17,5 +17,6 @@ extern const struct gpuio_engine gpuio_engine_io_uring_nop;
 extern const struct gpuio_engine gpuio_engine_mmap;
 extern const struct gpuio_engine gpuio_engine_cufile;
 extern const struct gpuio_engine gpuio_engine_cufile_batch;
+extern const struct gpuio_engine gpuio_engine_cufile_stream;
 
 #endif

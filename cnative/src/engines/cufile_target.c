@@ -41,7 +41,7 @@ static int register_file(struct cufile_target *target, struct gpuio_job *job)
 
 static void register_buffers(struct cufile_target *target, struct gpuio_job *job)
 {
-	uint64_t bytes = slot_stride(job->spec->block) * job->spec->depth;
+	uint64_t bytes = slot_stride(job->spec->block) * job->slots;
 	struct cufile_error error = target->lib.buf_register(target->base, bytes, 0);
 
 	target->buffers = error.code == 0;
@@ -69,7 +69,7 @@ int gpuio_cufile_target_open(struct cufile_target *target, struct gpuio_job *job
 	if (rc)
 		return rc;
 	target->base = job->ios[0].buf;
-	target->on_gpu = false;
+	target->on_gpu = job->gpu >= 0;
 	if (job->spec->knobs & GPUIO_KNOB_FIXED_BUFFERS)
 		register_buffers(target, job);
 	return 0;
