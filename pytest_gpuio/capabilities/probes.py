@@ -21,6 +21,11 @@ _ALL = (
     Capability(
         "gds_target", "cuFile takes the target, copies forbidden", parents=("gds",), per_target=True, family="gds"
     ),
+    Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
+    Capability("kvikio", "KvikIO is installed and can be imported", family="kvikio"),
+    Capability("nixl_posix", "NIXL's POSIX plug-in loads", family="nixl_posix"),
+    Capability("nixl_gds", "NIXL's GDS plug-in loads", family="nixl_gds"),
+    Capability("nixl_gds_mt", "NIXL's GDS_MT plug-in loads", family="nixl_gds_mt"),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("file_io", "the target is read and written as a file", per_target=True),

@@ -64,6 +64,10 @@ class CellVoid(GpuioError):
         self.gate = gate
 
 
+class TraceError(GpuioError):
+    """A trace file that cannot be read as what it says it is; starts with the path, and the line where there is one."""
+
+
 class Busy(GpuioError):
     """Another run holds the host-wide lock."""
 

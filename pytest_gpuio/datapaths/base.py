@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gpuio.core.cell import CACHES, Cache
+from pytest_gpuio.core.cell import CACHES, DESTINATIONS, Cache, Destination
 from pytest_gpuio.datapaths.cufile_route import CuFileEvidence, Route
 
 CuFileMode = Literal["strict", "compat"]
@@ -67,6 +67,7 @@ class DataPath:
         moves_data: False only for ``null``, which measures the tool itself.
         knobs: engine knobs asked for by default.
         caches: page-cache modes that mean something for it; a mode that is not among them becomes the first.
+        destinations: memory that it can bring bytes to; the first one when none is asked for.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
         cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
@@ -84,6 +85,7 @@ class DataPath:
     moves_data: bool = True
     knobs: frozenset[str] = frozenset()
     caches: tuple[Cache, ...] = CACHES
+    destinations: tuple[Destination, ...] = DESTINATIONS
     submission_poller: bool = False
     polls: bool = False
     cufile: CuFileMode | None = None

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
 
 #: ``direct_nvidia_fs`` and ``direct_p2pdma``: device to GPU memory, the CPU touches no byte. ``compat``: copied through
-#: host memory. ``mixed``: some of each. ``bypassed``: cuFile was there and moved nothing. ``unknown``: nothing that can be
+#: host memory. ``mixed``: some of each. ``bypassed``: cuFile was there and moved nothing. ``unknown``: nothing to be
 #: believed says which.
 Route = Literal["direct_nvidia_fs", "direct_p2pdma", "compat", "mixed", "bypassed", "unknown"]
 

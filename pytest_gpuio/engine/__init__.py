@@ -12,20 +12,23 @@ from pytest_gpuio.engine.engines import (
     load_engine,
     probe,
 )
+from pytest_gpuio.engine.gpus import GpuInfo, find_libcuda, gpu_count, gpus
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
 from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
 from pytest_gpuio.engine.pool import Pool, PoolInfo
-from pytest_gpuio.engine.run import Run, Sweep, Window, WorkerResult
+from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
 from pytest_gpuio.engine.spec import KNOBS, RunSpec
 
 __all__ = [
+    "HISTOGRAMS",
     "KNOBS",
     "BareResult",
     "Clock",
     "CuFile",
     "CuFileCounters",
     "CuFileInfo",
+    "GpuInfo",
     "Histogram",
     "Pool",
     "PoolInfo",
@@ -38,8 +41,11 @@ __all__ = [
     "engine_is_synchronous",
     "engine_names",
     "find_cufile",
+    "find_libcuda",
     "find_library",
     "find_liburing",
+    "gpu_count",
+    "gpus",
     "load_engine",
     "mapped_libraries",
     "needs_cufile",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.clock import Clock
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
+#: Names of the latency histograms of a window.
+HISTOGRAMS: Final = ("slat", "clat", "lat", "lag", "response", "copy", "total")
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
     """One worker's part of a window.
@@ -28,6 +32,7 @@ class WorkerResult:
         start_ns, end_ns: CLOCK_MONOTONIC.
         ios, bytes: completed in full.
         cpu_ns: CLOCK_THREAD_CPUTIME_ID over the window.
+        gpu: ordinal of the GPU its bytes end in; -1 = host memory.
     """
 
     error: int
@@ -38,6 +43,7 @@ class WorkerResult:
     ios: int
     bytes: int
     cpu_ns: int
+    gpu: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,10 @@ class Window:
         verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
         scheduled: open loop: arrivals of this window; 0 = closed loop.
         late: of them sent more than max(200 us, one mean gap) after their intended start.
+        total_in_flight, total_ns, total_ios, total_lat_ns, total_rate, max_total: GPU memory reached by copies: as
+            ``mean_in_flight`` and so on, for requests until their bytes are in GPU memory (writes: from before they
+            leave it); the others are then the device's part.
+        copies, copied_bytes: calls that copied between host and GPU memory, and their bytes.
         clock_ppm: how far the TSC's scale was off CLOCK_MONOTONIC over this window; 0 for CLOCK_MONOTONIC.
         workers: the parts, in worker order.
     """
@@ -99,6 +109,14 @@ class Window:
     first_bad_offset: int
     scheduled: int
     late: int
+    total_in_flight: float
+    total_ns: int
+    total_ios: int
+    total_lat_ns: int
+    total_rate: float
+    max_total: int
+    copies: int
+    copied_bytes: int
     clock_ppm: float
     workers: tuple[WorkerResult, ...]
 
@@ -177,11 +195,12 @@ class Run:
         ``lat`` is from before submission to reaped; ``slat`` and ``clat`` are its parts before and after the end of
         submission. Where that cannot be observed (synchronous engines, ``merged_wait``) ``slat`` is empty and ``clat``
         equals ``lat``. An open loop also has ``lag``, from the intended start to submission, and ``response``, from the
-        intended start to reaped; in a closed loop both are empty.
+        intended start to reaped; in a closed loop both are empty. Where GPU memory is reached by copies, ``copy`` is
+        from reaped to seen in GPU memory (writes: from GPU to host memory, before submission), and ``total`` the
+        whole way of a request; elsewhere both are empty.
         """
         lib, run = native().lib, self._open
-        names = ("slat", "clat", "lat", "lag", "response")
-        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in names}
+        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in HISTOGRAMS}
 
     def sweep(self) -> Sweep:
         """Check what the last window left: reads in their buffers, writes by reading them back.

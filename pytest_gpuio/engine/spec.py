@@ -11,11 +11,13 @@ from typing import Any, Final, Literal
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.engines import find_library
+from pytest_gpuio.engine.gpus import find_libcuda
 from pytest_gpuio.engine.native import native
 
 Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
 ArrivalWait = Literal["sleep", "spin"]
+GpuCheck = Literal["kernel", "copy"]
 
 #: Knobs that an engine may have; what it really had is :attr:`Run.effective_knobs`.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
@@ -30,6 +32,7 @@ _SYNCS: Final[Mapping[str, str]] = {
     "every": "GPUIO_SYNC_EVERY",
 }
 _WAITS: Final[Mapping[str, str]] = {"sleep": "GPUIO_WAIT_SLEEP", "spin": "GPUIO_WAIT_SPIN"}
+_CHECKS: Final[Mapping[str, str]] = {"kernel": "GPUIO_GPU_KERNEL", "copy": "GPUIO_GPU_COPY"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ class RunSpec:
         arrivals: open loop: intended start of each request in nanoseconds after the window's start, ascending; request
             ``i`` belongs to worker ``i % jobs``, and a window is the whole schedule. None = closed loop.
         arrival_wait: how the next arrival is waited for: ``sleep`` in the kernel, or ``spin`` on clock and completions.
+        gpus: ordinal of the GPU that each worker's bytes end in, one per worker; empty = host memory.
+        gpu_library: CUDA driver to open; None = ``$GPUIO_LIBCUDA``, else the system's.
+        copy_wait: how the end of a copy is waited for when nothing else can be done: ``spin``, or ``sleep``.
+        copy_streams: CUDA streams of each worker; 0 = 1. copy_ahead: staging slots beyond the depth; 0 = chosen.
+        gpu_check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
     """
 
     engine: str
@@ -86,6 +94,12 @@ class RunSpec:
     sq_idle_ms: int = 0
     arrivals: array[int] | memoryview | None = None
     arrival_wait: ArrivalWait = "sleep"
+    gpus: tuple[int, ...] = ()
+    gpu_library: str | None = None
+    copy_wait: ArrivalWait = "spin"
+    copy_streams: int = 0
+    copy_ahead: int = 0
+    gpu_check: GpuCheck = "kernel"
 
 
 def _bits(spec: RunSpec) -> int:
@@ -121,6 +135,27 @@ def _arrivals(arrivals: array[int] | memoryview, keep: list[Any]) -> tuple[int, 
         raise EngineError("there are no arrivals: give at least one, or none at all for a closed loop", errno.EINVAL)
     keep.append(native().ffi.from_buffer("uint64_t[]", view))
     return len(view), keep[-1]
+
+
+def _gpu_part(spec: RunSpec, out: Any, keep: list[Any]) -> None:
+    """Fill the ``struct gpuio_gpu_spec`` inside the spec."""
+    ffi = native().ffi
+    if len(spec.gpus) != spec.jobs:
+        raise EngineError(f"{len(spec.gpus)} GPUs are given for {spec.jobs} jobs: give one per job, or none")
+    try:
+        keep.append(ffi.new("int32_t[]", list(spec.gpus)))
+        out.ordinals = keep[-1]
+        out.streams, out.ahead = spec.copy_streams, spec.copy_ahead
+    except (OverflowError, TypeError) as error:
+        raise EngineError(
+            f"gpus {spec.gpus!r}, {spec.copy_streams!r} streams, {spec.copy_ahead!r} slots ahead: {error}"
+        ) from error
+    out.wait = _lookup(_WAITS, spec.copy_wait, "copy wait")
+    out.check = _lookup(_CHECKS, spec.gpu_check, "GPU check")
+    library = spec.gpu_library or find_libcuda()
+    if library is not None:
+        keep.append(ffi.new("char[]", os.fsencode(library)))
+        out.library = keep[-1]
 
 
 def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
@@ -165,6 +200,8 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
         out.sq_cpus = keep[-1]
     if spec.arrivals is not None:
         out.n_arrivals, out.arrivals = _arrivals(spec.arrivals, keep)
+    if spec.gpus:
+        _gpu_part(spec, out.gpu, keep)
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
         out.library = keep[-1]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.meter import CpuMeter
@@ -33,6 +33,12 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if plan.sq_cpus:
         fields |= {"sq_cpus": plan.sq_cpus, "sq_idle_ms": plan.sq_idle_ms}
+    if plan.gpus:
+        copies = plan.copies
+        fields |= {
+            "gpus": plan.gpus, "copy_wait": copies.wait, "copy_streams": copies.streams, "copy_ahead": copies.ahead,
+            "gpu_check": copies.check,
+        }  # fmt: skip
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -241,7 +247,7 @@ class CellRun:
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
-        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
+        histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         around = self._surroundings()
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
@@ -318,6 +324,7 @@ _WINDOW_FIELDS = (
     "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
     "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
     "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
+    "total_in_flight", "total_ns", "total_ios", "total_lat_ns", "total_rate", "max_total", "copies", "copied_bytes",
 )  # fmt: skip
 
 

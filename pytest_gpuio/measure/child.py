@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from pytest_gpuio.isolation.serve import serve, stop_word
@@ -41,6 +42,12 @@ class Handlers:
         """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
         clock = self._state().clock
         return {"source": clock.source, "cost_ns": clock.cost_ns, "resolution_ns": clock.resolution_ns}
+
+    def gpus(self, params: dict[str, Any], emit: Any) -> list[dict[str, Any]]:  # noqa: ARG002 - the handler's signature
+        """Every GPU that the CUDA driver shows; makes no context."""
+        from pytest_gpuio.engine import gpus
+
+        return [asdict(gpu) for gpu in gpus()]
 
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Make sure a target of ours is there; emits ``overwrite`` once for a device, and ``progress`` with bytes."""
@@ -100,6 +107,7 @@ def main() -> None:
         {
             "probe": handlers.probe,
             "clock": handlers.clock,
+            "gpus": handlers.gpus,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,

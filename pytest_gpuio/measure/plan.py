@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from pytest_gpuio.core.cell import Cache
@@ -18,6 +18,22 @@ VerifyMode = Literal["none", "sweep", "full"]
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """How bytes get from host to GPU memory.
+
+    Attributes:
+        wait: ``spin`` or ``sleep``, when only the end of a copy can change anything.
+        streams: CUDA streams of each worker. ahead: staging slots of each worker beyond its depth; 0 = chosen.
+        check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
+    """
+
+    wait: Literal["sleep", "spin"] = "spin"
+    streams: int = 1
+    ahead: int = 0
+    check: Literal["kernel", "copy"] = "kernel"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How one cell is to be measured.
 
@@ -26,7 +42,7 @@ class Plan:
         path: target file; None for paths that move no data.
         region_offset, region_bytes: the part of the file the cell works on, bytes.
         order, read_percent, zipf_theta: the workload's access pattern.
-        bs, qd, jobs, submit_batch, reap_batch: geometry; bytes and counts.
+        bs, qd, jobs, submit_batch, reap_batch: geometry; bytes and counts; jobs are the workers of all GPUs.
         knobs: engine knobs asked for.
         cache: ``direct``, ``cold`` or ``hot``.
         sync, sync_every, dsync: durability of writes.
@@ -41,6 +57,7 @@ class Plan:
         cpus: CPU of each worker, -1 = not pinned.
         sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
+        gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         daemons: process ids outside whose CPU is added.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -81,6 +98,8 @@ class Plan:
     daemons: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
+    gpus: tuple[int, ...] = ()
+    copies: Copies = field(default_factory=Copies)
 
     @property
     def blocks(self) -> int:
@@ -111,4 +130,4 @@ class Plan:
     def from_params(cls, params: Mapping[str, Any]) -> Plan:
         """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
-        return cls(**values)
+        return cls(**values | {"copies": Copies(**values["copies"])})

@@ -12,7 +12,7 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
-from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, VerifyMode
+from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, VerifyMode
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, RecordModel
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
@@ -90,6 +90,7 @@ class Effort:
         arrival_wait: how an open loop waits. knobs: engine settings the user switched.
         sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
         allow_destroy: raw devices that may be overwritten, as the user named them.
+        gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
     """
 
     profile: str
@@ -105,6 +106,8 @@ class Effort:
     sq_idle_ms: int = 50
     daemons: tuple[int, ...] = ()
     allow_destroy: tuple[str, ...] = ()
+    gpus: tuple[int, ...] = ()
+    copies: Copies = field(default_factory=Copies)
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,6 +134,20 @@ def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(available))[:jobs]
 
 
+def choose_gpus(cell: Cell, allowed: tuple[int, ...]) -> tuple[int, ...]:
+    """The GPU of each worker: a group of ``jobs`` workers for each; empty for host memory.
+
+    Raises:
+        ConfigError: fewer GPUs are allowed than the cell has.
+    """
+    ordinals = allowed or tuple(range(cell.gpus))
+    if len(ordinals) < cell.gpus:
+        raise ConfigError(
+            f"the cell uses {cell.gpus} GPUs and --gpuio-gpu names {len(ordinals)}: name more, or lower --gpuio-gpus."
+        )
+    return tuple(gpu for gpu in ordinals[: cell.gpus] for _ in range(cell.jobs))
+
+
 def file_for(target: Path, workload: AnyWorkload) -> Path:
     """The file of a target that a workload runs on: reads and writes use different files of a directory."""
     return target_file(target, writes=workload.needs_write_file)
@@ -146,7 +163,7 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     cell, path, workload = subject.cell, subject.path, subject.workload
     if isinstance(workload, RecordModel):
         raise ConfigError(f"{workload.name} issues given records, which this version does not measure yet.")
-    choose_poller_cpus(path, choose_cpus(cell.jobs, affinity()), affinity())
+    choose_poller_cpus(path, choose_cpus(cell.workers, affinity()), affinity())
     if subject.arrivals.kind != "closed" and workload.round == "region":
         raise ConfigError(
             f"{workload.name} is one pass over the target per round and has no arrivals: use --gpuio-arrivals=closed."
@@ -163,18 +180,18 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if workload.round == "region" and path.moves_data:
-        least = LEAST_DEPTHS * cell.qd * cell.jobs * cell.bs
+        least = LEAST_DEPTHS * cell.qd * cell.workers * cell.bs
         if effort.region_bytes < least:
             raise ConfigError(
                 f"{workload.name} passes once over the target per round, which must hold {LEAST_DEPTHS} x queue depth "
-                f"{cell.qd} x {cell.jobs} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
+                f"{cell.qd} x {cell.workers} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
                 f"{effort.region_bytes:,}: use --gpuio-size={-(-least >> 20)}M or more."
             )
     check_geometry(
         file,
         block=cell.bs,
         depth=cell.qd,
-        jobs=cell.jobs,
+        jobs=cell.workers,
         region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
         direct=path.moves_data and cell.cache == "direct",
@@ -198,10 +215,10 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
     assert not isinstance(workload, RecordModel), "refused by check_before_layout"
-    cpus = choose_cpus(cell.jobs, affinity())
+    cpus = choose_cpus(cell.workers, affinity())
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
-    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.jobs * cell.bs
+    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.workers * cell.bs
     return Plan(
         engine=path.engine,
         library=None,
@@ -214,7 +231,7 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         zipf_theta=workload.zipf_theta or 0.0,
         bs=cell.bs,
         qd=cell.qd,
-        jobs=cell.jobs,
+        jobs=cell.workers,
         submit_batch=cell.submit_batch,
         reap_batch=cell.reap_batch,
         knobs=tuple(sorted(_asked_knobs(path, effort.knobs))),
@@ -240,6 +257,8 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         daemons=effort.daemons,
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
+        gpus=choose_gpus(cell, effort.gpus),
+        copies=effort.copies,
     )
 
 

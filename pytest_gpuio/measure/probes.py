@@ -21,8 +21,8 @@ def run(name: str, target: str | None) -> str | None:
     try:
         if name in _OF_TARGET:
             return _OF_TARGET[name](target or ".")
-        if name == "engine":
-            engine.engine_names()
+        if name in _OF_MACHINE:
+            _OF_MACHINE[name]()
             return None
         return engine.probe(name, engine.find_liburing())
     except GpuioError as error:
@@ -64,6 +64,11 @@ def _file_io(target: str) -> str | None:
     )
 
 
+#: Raise an error whose text is the reason.
+_OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
+    "engine": engine.engine_names,
+    "cuda": engine.gpu_count,
+}
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "o_direct": refuses_direct,
     "file_io": _file_io,

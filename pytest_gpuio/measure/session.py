@@ -22,6 +22,7 @@ from pytest_gpuio.measure.prepare import (
     PreparedTarget,
     Subject,
     check_before_layout,
+    choose_gpus,
     file_for,
     make_plan,
 )
@@ -43,6 +44,11 @@ _SETUP_S = 60.0
 _LAYOUT_SILENCE_S = 120.0
 #: A smoke run needs a target, not a large one.
 _SMOKE_BYTES = 64 << 20
+
+
+def child_family(cell: Cell, path: DataPath) -> str:
+    """Cells with the same one share a measuring child; a CUDA context brings threads that host cells need not have."""
+    return path.family if cell.destination == "host" else f"{path.family}-gpu"
 
 
 class VoidCell(CellVoid):
@@ -69,6 +75,7 @@ class Session:
         self._children = Children(CHILD_MODULE)
         self._prepared: dict[Path, PreparedTarget] = {}
         self._capabilities = Resolver(self._probe)
+        self._gpus: tuple[Mapping[str, Any], ...] | None = None
         self._virtual = hypervisor(Path("/")) is not None
 
     def __enter__(self) -> Self:
@@ -98,7 +105,26 @@ class Session:
             reason = self._capabilities.reason(name, str(self._targets[cell.target]))
             if reason is not None:
                 return f"needs {name}: {reason}"
-        return None
+        return self._too_few_gpus(cell)
+
+    def gpus(self) -> Sequence[Mapping[str, Any]]:
+        """The GPUs there are, as a child sees them, in the order of their ordinals; empty when there is none."""
+        if self._gpus is None:
+            self._gpus = ()
+            if self.capability("cuda") is None:
+                self._gpus = tuple(self._children.get("probe").request("gpus", {}, deadline_s=_PROBE_DEADLINE_S))
+        return self._gpus
+
+    def _too_few_gpus(self, cell: Cell) -> str | None:
+        if not cell.gpus:
+            return None
+        there, last = len(self.gpus()), max(choose_gpus(cell, self._effort.gpus))
+        if last < there:
+            return None
+        return (
+            f"needs cuda: GPU {last} is wanted (numbered from 0) and the CUDA driver shows {there}: lower "
+            "--gpuio-gpus, or see --gpuio-gpu and CUDA_VISIBLE_DEVICES"
+        )
 
     def capability(self, name: str, target: str | None = None) -> str | None:
         """None when the machine has it, else why not."""
@@ -107,7 +133,7 @@ class Session:
     @staticmethod
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
-        needs = path.needs
+        needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
         if path.moves_data and "nvme_passthrough" not in needs:
             needs += ("file_io",)
         return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
@@ -172,8 +198,9 @@ class Session:
         prepared = self._prepare(subject, self._effort, progress)
         plan = make_plan(subject, prepared, medium, self._effort)
         window_s = plan.timeout_s + 5.0
+        family = child_family(cell, path)
         outcome = self._ask(
-            path.family,
+            family,
             "measure",
             plan.to_params(),
             deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
@@ -198,7 +225,7 @@ class Session:
         results = gates.check(seen)
         for result in results:
             if result.kind == "impossible" and result.state == "failed":
-                self._children.replace(path.family)
+                self._children.replace(family)
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
         return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
 
@@ -214,6 +241,10 @@ class Session:
         prepared = self._prepare(subject, effort, progress)
         plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
         answer = self._ask(
-            subject.path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None
+            child_family(subject.cell, subject.path),
+            "smoke",
+            plan.to_params(),
+            deadline_s=_SETUP_S,
+            progress=lambda _values: None,
         )
         return int(answer["ios"])

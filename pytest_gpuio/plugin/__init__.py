@@ -15,6 +15,8 @@ from pytest_gpuio.plugin.fixtures import (
     gpuio_arrivals,
     gpuio_batch,
     gpuio_bs,
+    gpuio_destination,
+    gpuio_gpus,
     gpuio_jobs,
     gpuio_qd,
     gpuio_target,
@@ -33,6 +35,8 @@ __all__ = [
     "gpuio_arrivals",
     "gpuio_batch",
     "gpuio_bs",
+    "gpuio_destination",
+    "gpuio_gpus",
     "gpuio_jobs",
     "gpuio_qd",
     "gpuio_target",
@@ -65,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "gpuio(**axes): set on every cell, for exact selection: -m \"gpuio(datapath='psync')\"."
     )
+    config.addinivalue_line("markers", "gpu: needs a GPU; set on every cell whose bytes end in GPU memory.")
     config.stash[RUN] = Run(config)
     from pytest_gpuio.plugin.recording import narrow_table
 

@@ -88,6 +88,21 @@ OPTIONS: Final = (
         choices=("sleep", "spin"),
     ),
     Option(
+        "destination",
+        "MEMORY",
+        "memory the bytes end in (writes: begin in), comma list: host,gpu (default: the data path's own, mostly host)",
+    ),
+    Option(
+        "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
+    ),
+    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "copy",
+        "NAME=VALUE",
+        "between host and GPU memory, comma list: wait=spin|sleep, streams=N of each worker, ahead=N staging slots "
+        "beyond the depth, check=kernel|copy of data on the GPU (default: wait=spin,streams=1,check=kernel)",
+    ),
+    Option(
         "knob",
         "NAME=VALUE",
         "engine settings, comma list: fixed_buffers, registered_files, single_issuer, merged_wait = on|off, "

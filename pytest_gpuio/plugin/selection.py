@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_gpuio.core.cell import Cache, Cell
+from pytest_gpuio.core.cell import DESTINATIONS, Cache, Cell, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -26,6 +26,8 @@ AXIS_FIXTURES: Final = (
     "gpuio_target",
     "phase",
     "gpuio_workload",
+    "gpuio_destination",
+    "gpuio_gpus",
     "gpuio_bs",
     "gpuio_qd",
     "gpuio_jobs",
@@ -44,6 +46,8 @@ class Point:
     target: str
     medium: str
     workload: AnyWorkload
+    destination: Destination
+    gpus: int
     bs: int
     qd: int
     jobs: int
@@ -58,6 +62,8 @@ class Point:
             "gpuio_target": self.target,
             "phase": self.workload.phase,
             "gpuio_workload": self.workload.spelling,
+            "gpuio_destination": self.destination,
+            "gpuio_gpus": self.gpus,
             "gpuio_bs": self.bs,
             "gpuio_qd": self.qd,
             "gpuio_jobs": self.jobs,
@@ -148,9 +154,24 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                     run.note(
                         f"{path.name} has one request in flight per job: none at depth {min(depths)}; use --gpuio-jobs"
                     )
-                for qd, bs, jobs, batch, loop in itertools.product(depths, sizes, jobs_axis, batches, loops):
+                memory = tuple(_memory(path, run, narrowed))
+                for (place, gpus), qd, bs, jobs, batch, loop in itertools.product(
+                    memory, depths, sizes, jobs_axis, batches, loops
+                ):
                     if not (path.synchronous and qd > 1) and max(batch) <= qd:
-                        yield Point(path, target, medium, workload, bs, qd, jobs, batch, loop)
+                        yield Point(path, target, medium, workload, place, gpus, bs, qd, jobs, batch, loop)
+
+
+def _memory(path: DataPath, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Destination, int]]:
+    """Destinations of a path with their numbers of GPUs; what it cannot reach is never generated."""
+    asked = narrowed.get("gpuio_destination") or run.settings.destination or path.destinations[:1]
+    for place in asked:
+        if place not in DESTINATIONS:
+            raise ConfigError(f"parametrized gpuio_destination value {place!r} is none of {', '.join(DESTINATIONS)}.")
+        if place not in path.destinations:
+            continue
+        for gpus in (_numbers("gpuio_gpus", narrowed) or run.settings.gpus) if place == "gpu" else (0,):
+            yield place, gpus
 
 
 def _numbers(axis: str, narrowed: Mapping[str, Sequence[Any]]) -> tuple[int, ...] | None:
@@ -221,6 +242,9 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
                 parts.append(point.workload.spelling.partition("/")[2].replace("-", "_"))
                 if point.workload.durability != "none":
                     parts.append(point.workload.durability)
+            case "gpuio_destination":
+                if point.destination != "host":
+                    parts.append(point.destination if point.gpus == 1 else f"{point.destination}{point.gpus}")
             case "gpuio_bs":
                 parts.append(format_size(point.bs))
             case "gpuio_qd":
@@ -283,6 +307,8 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         medium=params["medium"],
         target=params["gpuio_target"],
         workload=workload.spelling,
+        destination=params["gpuio_destination"],
+        gpus=params["gpuio_gpus"] if params["gpuio_destination"] == "gpu" else 0,
         bs=params["gpuio_bs"],
         qd=params["gpuio_qd"],
         jobs=params["gpuio_jobs"],
@@ -302,6 +328,8 @@ def mark(item: pytest.Item, run: Run) -> None:
     if cell is not None:
         item.stash[CELL] = cell
         item.add_marker(pytest.mark.gpuio(**cell.axes(), phase=cell.phase))
+        if cell.destination == "gpu":
+            item.add_marker(pytest.mark.gpu)
 
 
 def _possible(cell: Cell, run: Run) -> bool:
@@ -309,6 +337,7 @@ def _possible(cell: Cell, run: Run) -> bool:
 
     return (
         not (datapaths.get(cell.datapath).synchronous and cell.qd > 1)
+        and cell.destination in datapaths.get(cell.datapath).destinations
         and max(cell.submit_batch, cell.reap_batch) <= cell.qd
         and cell.medium == run.media[cell.target].name
     )

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from pytest_gpuio.core.cell import Cache
+from pytest_gpuio.core.cell import DESTINATIONS, Cache, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -31,6 +31,7 @@ class Settings:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
+        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
     """
 
@@ -53,6 +54,10 @@ class Settings:
     wait: Literal["sleep", "spin"]
     knobs: Mapping[str, bool]
     sq_idle_ms: int
+    destination: tuple[Destination, ...] | None
+    gpus: tuple[int, ...]
+    gpu: tuple[int, ...]
+    copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
     verify: Literal["none", "sweep", "full"]
@@ -114,6 +119,43 @@ def _knobs(text: str) -> tuple[dict[str, bool], int]:
         else:
             raise ConfigError(f"{part!r} is none of {', '.join(f'{knob}=on|off' for knob in KNOBS)}, sq_idle_ms=N.")
     return knobs, sq_idle_ms
+
+
+def _destinations(text: str) -> tuple[Destination, ...]:
+    found = []
+    for part in dict.fromkeys(_names(text)):
+        if part not in DESTINATIONS:
+            raise ConfigError(f"{part!r} is none of {', '.join(DESTINATIONS)}.")
+        found.append(part)
+    return tuple(found)
+
+
+def _ordinals(text: str) -> tuple[int, ...]:
+    ordinals = []
+    for part in _names(text):
+        if not re.fullmatch(r"\d{1,3}", part, re.ASCII) or int(part) in ordinals:
+            raise ConfigError(
+                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L."
+            )
+        ordinals.append(int(part))
+    return tuple(ordinals)
+
+
+def _copies(text: str) -> dict[str, Any]:
+    copies: dict[str, Any] = {}
+    for part in _names(text):
+        name, _, setting = part.partition("=")
+        if (name, setting) in (("wait", "spin"), ("wait", "sleep"), ("check", "kernel"), ("check", "copy")):
+            copies[name] = setting
+        elif (name == "streams" and re.fullmatch(r"[1-9]|1[0-6]", setting, re.ASCII)) or (
+            name == "ahead" and re.fullmatch(r"[1-9]\d{0,2}", setting, re.ASCII)
+        ):
+            copies[name] = int(setting)
+        else:
+            raise ConfigError(
+                f"{part!r} is none of wait=spin|sleep, streams=1 to 16, ahead=1 to 999, check=kernel|copy."
+            )
+    return copies
 
 
 def _parameters(texts: list[str]) -> dict[str, str]:
@@ -207,6 +249,10 @@ def read(config: pytest.Config) -> Settings:
         wait=parsed("wait", str, "sleep"),
         knobs=knobs,
         sq_idle_ms=sq_idle_ms,
+        destination=parsed("destination", _destinations, None),
+        gpus=parsed("gpus", _counts, (1,)),
+        gpu=parsed("gpu", _ordinals, ()),
+        copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
         allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),

@@ -87,7 +87,7 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S
+        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
         from pytest_gpuio.measure.prepare import PROFILES, Effort
 
         asked, profile = self.settings, PROFILES[self.settings.profile]
@@ -106,6 +106,8 @@ class Run:
             sq_idle_ms=asked.sq_idle_ms,
             daemons=asked.daemons,
             allow_destroy=asked.allow_destroy,
+            gpus=asked.gpu,
+            copies=Copies(**asked.copies),
         )
 
     @property

@@ -34,6 +34,7 @@ _USUAL: Final = {
     "cache": "direct",
     "durability": "none",
     "arrivals": "closed",
+    "gpus": 1,
 }
 
 
@@ -128,6 +129,8 @@ def within_workload(axes: Mapping[str, str | int]) -> str:
     """What tells cells of one workload apart: ``io_uring virtual 64k qd32``."""
     parts = [str(axes["datapath"]), str(axes["medium"])]
     parts += [f"{axes[axis]}" for axis in ("target", "destination") if axes[axis] != _USUAL[axis]]
+    if axes.get("gpus", _USUAL["gpus"]) != _USUAL["gpus"]:
+        parts.append(f"gpus{axes['gpus']}")
     parts += [format_size(int(axes["bs"])), f"qd{axes['qd']}"]
     if axes["jobs"] != _USUAL["jobs"]:
         parts.append(f"jobs{axes['jobs']}")

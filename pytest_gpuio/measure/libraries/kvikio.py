@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib
 import importlib.util
-import os
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, Final
@@ -65,10 +64,8 @@ class KvikIO:
         }
         try:
             self._kvikio.defaults.set(wanted)
-            # The file KvikIO opens is ours, whatever name it has meanwhile.
-            self._file = self._kvikio.CuFile(
-                os.readlink(f"/proc/self/fd/{fd}"), "r" if plan.read_percent == 100 else "r+"
-            )
+            # Opened by descriptor: it is the file that was checked to be ours, whatever lies at its name meanwhile.
+            self._file = self._kvikio.CuFile(f"/proc/self/fd/{fd}", "r" if plan.read_percent == 100 else "r+")
         except (RuntimeError, ValueError, OSError) as error:
             raise EngineError(
                 f"KvikIO does not open {plan.path} ({error}): see cufile.log, or KVIKIO_COMPAT_MODE"

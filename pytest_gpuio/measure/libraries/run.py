@@ -12,13 +12,22 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from pytest_gpuio.core.errors import EngineError
-from pytest_gpuio.engine import Histogram, RunSpec, Sweep, Window, WorkerResult, offsets, pattern_check, pattern_fill
+from pytest_gpuio.engine import (
+    HISTOGRAMS,
+    Histogram,
+    RunSpec,
+    Sweep,
+    Window,
+    WorkerResult,
+    offsets,
+    pattern_check,
+    pattern_fill,
+)
 from pytest_gpuio.measure.libraries.calls import Call, Done, Library
 from pytest_gpuio.measure.libraries.memory import Memory, stride_of
 
 _now = time.monotonic_ns
-_HISTOGRAMS: Final = ("slat", "clat", "lat", "lag", "response", "copy", "total")
-#: Blocks that writes are made from hold at most so many bytes: each goes to one place of the file, whose content it has.
+#: Bytes of the blocks that writes are made from, at most: each goes to one place of the file, whose content it has.
 _WRITE_BYTES: Final = 256 << 20
 _POISON: Final = b"\xdd"
 _OVERHEAD_CALLS: Final = 20_000
@@ -85,8 +94,8 @@ def drive(library: Any, prepared: Sequence[Any], in_flight: int, stop: memoryvie
 class LibraryRun:
     """Windows of one library on one file; a context manager, like :class:`pytest_gpuio.engine.Run`.
 
-    A call holds ``per_call`` requests of a block each; ``calls_in_flight`` calls are under way at a time. Python takes part
-    in each call, which :attr:`python_ns_per_call` tells.
+    A call holds ``per_call`` requests of a block each; ``calls_in_flight`` calls are under way at a time. Python takes
+    part in each call, which :attr:`python_ns_per_call` tells.
 
     Args:
         spec: geometry, as the compiled engine gets it; ``jobs`` x ``depth`` requests are in flight.
@@ -107,10 +116,12 @@ class LibraryRun:
         self._calls_in_flight = max(self._in_flight // self._per_call, 1)
         self._stride = stride_of(spec.block)
         # The geometry as one worker has it: a library's calls come from one list.
-        self._one = replace(spec, engine="psync", jobs=1, depth=1, submit_batch=1, reap_batch=1, cpus=(), sq_cpus=None)
+        self._one = replace(
+            spec, engine="psync", jobs=1, depth=1, submit_batch=1, reap_batch=1, cpus=(), sq_cpus=None, gpus=()
+        )
         self._drawn = 0
         self._last: list[tuple[Call, Done]] = []
-        self._histograms = {name: Histogram.empty() for name in _HISTOGRAMS}
+        self._histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         self._prepare_ns = self._prepared = 0
         self._post_ns = self._posted = 0
         self._inside_ns = self._told = 0
@@ -205,7 +216,7 @@ class LibraryRun:
         values: dict[str, Any] = {field.name: 0 for field in fields(Window)}
         values |= {"stuck_worker": -1, "start_ns": ends[0], "end_ns": ends[1], "cpu_ns": clocks[0], "clock_ppm": 0.0}
         values["stopped"] = int(bool(self._stop[0]))
-        self._histograms = {name: Histogram.empty() for name in _HISTOGRAMS}
+        self._histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         for index, (call, done) in enumerate(zip(calls, log.done, strict=True)):
             self._count(call, done, values)
             lat = log.ended[index] - log.started[index]
@@ -232,8 +243,7 @@ class LibraryRun:
         worker: dict[str, Any] = {field.name: 0 for field in fields(WorkerResult)}
         worker |= {"cpu": -1, "tid": threading.get_native_id(), "start_ns": ends[0], "end_ns": ends[1]}
         worker |= {"ios": values["ios"], "bytes": values["bytes"], "cpu_ns": clocks[1]}
-        if "gpu" in worker:
-            worker["gpu"] = self._memory.gpu
+        worker["gpu"] = self._memory.gpu
         return Window(**(values | {"workers": (WorkerResult(**worker),)}))
 
     def _count(self, call: Call, done: Done, values: dict[str, Any]) -> None:
@@ -326,7 +336,7 @@ class LibraryRun:
 
 
 def flow(log: _Log, requests: Sequence[int], calls_in_flight: int) -> dict[str, Any]:
-    """In-flight requests counted at post and finish by the counter's own stamps, over the stretch without ramp and drain."""
+    """Requests in flight counted at post and finish by stamps of its own, over the stretch without ramp and drain."""
     n = len(log.done)
     found: dict[str, Any] = {
         "mean_in_flight": 0.0, "steady_ns": 0, "steady_ios": 0, "steady_lat_ns": 0, "steady_rate": 0.0,

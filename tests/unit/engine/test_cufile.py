@@ -119,7 +119,7 @@ except EngineError as error:
 found = {"release": driver.info.release, "libraries": mapped_libraries(), "may_fall_back": driver.info.may_fall_back}
 fd = os.open(path, os.O_RDWR | os.O_DIRECT)
 clock, pool = Clock.calibrate(), Pool()
-for engine, depth, percent in (("cufile", 1, 100), ("cufile", 1, 0), ("cufile_batch", 16, 100), ("cufile_batch", 16, 0)):
+for engine, depth, percent in [(e, d, p) for e, d in (("cufile", 1), ("cufile_batch", 16)) for p in (100, 0)]:
     before = driver.counters()
     spec = RunSpec(engine, fd=fd, jobs=2, depth=depth, block=65536, order="random", read_percent=percent,
                    region_bytes=8 << 20, seed=5, pattern_seed=7, timeout_s=30, knobs=frozenset({"fixed_buffers"}))

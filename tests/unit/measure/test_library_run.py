@@ -64,7 +64,7 @@ class StandInLibrary:
         moved = self.block * len(call.offsets)
         return Done(moved - (512 if number == self.faults.get("short") else 0), inside_ns=1000)
 
-    def release(self, call):
+    def release(self, _call):
         self.prepared -= 1
 
     def settings(self):
@@ -157,7 +157,7 @@ def test_data_of_a_former_window_does_not_pass(target):
             head = run._memory.read(place * stride_of(4096), 512)
             assert head != b"\xdd" * 512
         run._library = NoLibrary()
-        run._library.finish = lambda call: Done(4096)
+        run._library.finish = lambda _call: Done(4096)
         run._library.settings = dict
         run._library.close = lambda: None
         run.window(4)
