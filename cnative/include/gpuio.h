@@ -111,6 +111,15 @@ struct gpuio_gpu_info {
 int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
 int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
 
+/* Memory on a GPU for callers without a run; the calling thread keeps the GPU's primary context afterwards. */
+struct gpuio_memory;
+
+int gpuio_memory_new(const char *library, int32_t ordinal, uint64_t bytes, struct gpuio_memory **out, struct gpuio_why *why);
+uint64_t gpuio_memory_address(const struct gpuio_memory *memory);
+int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uint64_t bytes, struct gpuio_why *why);
+int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
+void gpuio_memory_free(struct gpuio_memory *memory);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
 enum { GPUIO_READ = 0, GPUIO_WRITE = 1 };

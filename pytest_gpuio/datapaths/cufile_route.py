@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pytest_gpuio.engine.cufile_counters import CuFileCounters
+if TYPE_CHECKING:
+    from pytest_gpuio.engine.cufile_counters import CuFileCounters
 
 #: ``direct_nvidia_fs`` and ``direct_p2pdma``: device to GPU memory, the CPU touches no byte. ``compat``: copied through
 #: host memory. ``mixed``: some of each. ``bypassed``: cuFile was there and moved nothing. ``unknown``: nothing to be

@@ -12,6 +12,7 @@ from pytest_gpuio.datapaths.cufile_route import find_route
 _INTERFACES: Final = (
     ("", "cufile", "cuFileRead and cuFileWrite, one request in flight per job", True),
     ("_batch", "cufile_batch", "cuFile's batches, kept full to the queue depth", False),
+    ("_stream", "cufile_stream", "cuFileReadAsync in CUDA streams, one for each request in flight", False),
 )
 
 
@@ -48,6 +49,7 @@ def _path(mode: CuFileMode, suffix: str, engine: str, what: str, synchronous: bo
         family=family,
         synchronous=synchronous,
         knobs=frozenset({"fixed_buffers"}),
+        destinations=("gpu",),
         cufile=mode,
         prove=_proof(suffix, engine),
     )

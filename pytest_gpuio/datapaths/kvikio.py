@@ -23,6 +23,7 @@ KVIKIO = DataPath(
     family="kvikio",
     synchronous=False,
     caches=("direct", "cold", "hot"),
+    destinations=("gpu",),
     cufile="compat",
     prove=_prove,
 )

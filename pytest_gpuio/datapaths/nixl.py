@@ -35,6 +35,7 @@ NIXL_POSIX: Final = DataPath(
     synchronous=False,
     # NIXL has no call that waits for a transfer: its users poll.
     polls=True,
+    destinations=("host",),
     prove=_prove_posix,
 )
 
@@ -46,6 +47,7 @@ NIXL_GDS: Final = DataPath(
     family="nixl_gds",
     synchronous=False,
     polls=True,
+    destinations=("gpu",),
     cufile="compat",
     prove=_prove_gds("nixl_gds"),
 )
@@ -58,6 +60,7 @@ NIXL_GDS_MT: Final = DataPath(
     family="nixl_gds_mt",
     synchronous=False,
     polls=True,
+    destinations=("gpu",),
     cufile="compat",
     prove=_prove_gds("nixl_gds_mt"),
 )

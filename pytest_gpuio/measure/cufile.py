@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_gpuio.core.errors import EngineError
+from pytest_gpuio.core.errors import EngineError, GpuioError
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.engine import CuFile, find_cufile, mapped_libraries
 from pytest_gpuio.engine.cufile_settings import CuFileSettings, publish, settings
@@ -78,6 +78,27 @@ def try_target(mode: CuFileMode, target: str) -> None:
         driver.accepts(fd)
     finally:
         os.close(fd)
+
+
+def describe(mode: CuFileMode, target: str | None) -> dict[str, Any]:
+    """For ``gpuio probe``: :func:`facts` and ``takes_target``, or why the driver does not open; nulls else.
+
+    Returns:
+        ``facts``, ``reason`` (of the driver), ``takes_target``, ``target_reason``.
+    """
+    found: dict[str, Any] = {"facts": None, "reason": None, "takes_target": None, "target_reason": None}
+    try:
+        opened(mode)
+    except GpuioError as error:
+        return found | {"reason": str(error)}
+    found["facts"] = facts()
+    if target is None:
+        return found
+    try:
+        try_target(mode, target)
+    except (GpuioError, OSError) as error:
+        return found | {"takes_target": False, "target_reason": str(error)}
+    return found | {"takes_target": True}
 
 
 def facts() -> dict[str, Any]:

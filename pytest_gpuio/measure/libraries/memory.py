@@ -35,6 +35,32 @@ class Memory(Protocol):
         """Give it back."""
 
 
+class GpuMemory:
+    """Memory of a GPU, in its primary context, which libraries of the process use, too.
+
+    Raises:
+        EngineError: no driver, no such GPU, or no memory left on it.
+    """
+
+    def __init__(self, size: int, gpu: int) -> None:
+        from pytest_gpuio.engine.device_memory import DeviceMemory
+
+        self._memory = DeviceMemory(size, gpu)
+        self.size, self.gpu, self.address = size, gpu, self._memory.address
+
+    def read(self, place: int, size: int) -> bytes:
+        """A copy of ``size`` bytes at ``place``."""
+        return self._memory.read(place, size)
+
+    def write(self, place: int, content: bytes | bytearray | memoryview) -> None:
+        """Put bytes at ``place``."""
+        self._memory.write(place, content)
+
+    def close(self) -> None:
+        """Give it back; the library must have let go of it."""
+        self._memory.close()
+
+
 class HostMemory:
     """Anonymous memory of the process, prefaulted, on huge pages where the kernel gives them."""
 

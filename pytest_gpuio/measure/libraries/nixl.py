@@ -156,8 +156,8 @@ class Nixl:
                 until = time.monotonic() + self._deadline_s
             elif time.monotonic() > until:
                 raise EngineError(
-                    f"a transfer of NIXL's plug-in {self._plugin} was not over within {self._deadline_s:.3g} s: the device "
-                    "is stuck or far slower than expected",
+                    f"a transfer of NIXL's plug-in {self._plugin} was not over within {self._deadline_s:.3g} s: the "
+                    "device is stuck or far slower than expected",
                     errno.ETIMEDOUT,
                 )
         if state != "DONE":

@@ -23,8 +23,10 @@ from pytest_gpuio.engine import (
     pattern_check,
     pattern_fill,
 )
+from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.libraries.calls import Call, Done, Library
-from pytest_gpuio.measure.libraries.memory import Memory, stride_of
+from pytest_gpuio.measure.libraries.memory import GpuMemory, HostMemory, Memory, stride_of
+from pytest_gpuio.measure.plan import Plan
 
 _now = time.monotonic_ns
 #: Bytes of the blocks that writes are made from, at most: each goes to one place of the file, whose content it has.
@@ -333,6 +335,24 @@ class LibraryRun:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def open_library(plan: Plan, spec: RunSpec, fd: int, stop: memoryview) -> LibraryRun:
+    """The run of a plan whose engine is a library.
+
+    Raises:
+        EngineError: the library refuses file or memory. CapabilityMissing: it is not there.
+    """
+    size = LibraryRun.memory_bytes(spec)
+    memory: Memory = GpuMemory(size, plan.gpus[0]) if plan.gpus else HostMemory(size)
+    try:
+        library = LIBRARIES[plan.engine](plan, fd, memory)
+    except BaseException:
+        memory.close()
+        raise
+    # NIXL takes many pieces in one transfer, KvikIO one.
+    per_call = 1 if plan.engine == "kvikio" else plan.qd
+    return LibraryRun(spec, library, memory, fd=fd, per_call=per_call, stop=stop)
 
 
 def flow(log: _Log, requests: Sequence[int], calls_in_flight: int) -> dict[str, Any]:
