@@ -273,6 +273,8 @@ void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* every worker really has */
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
+/* What the engine says of how it was opened, "name=value ..." (worker 0's word); "" = nothing. */
+void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts);
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */
@@ -361,6 +363,7 @@ struct gpuio_job {
 	int32_t ring_fd; /* -1; an engine with an io_uring may put its descriptor here */
 	int32_t gpu;     /* CUDA ordinal of the destination, -1 = host memory; its primary context is current in this thread */
 	struct gpuio_device *device; /* NULL = host memory; see src/gpu.h */
+	struct gpuio_why facts; /* open: "name=value ..." that a record should hold, such as which instruction flushes; else "" */
 };
 
 struct gpuio_engine {

@@ -18,5 +18,6 @@ extern const struct gpuio_engine gpuio_engine_mmap;
 extern const struct gpuio_engine gpuio_engine_cufile;
 extern const struct gpuio_engine gpuio_engine_cufile_batch;
 extern const struct gpuio_engine gpuio_engine_cufile_stream;
+extern const struct gpuio_engine gpuio_engine_dax;
 
 #endif

@@ -375,6 +375,11 @@ void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why)
 	*why = run->knob_why;
 }
 
+void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts)
+{
+	*facts = run->workers[0].job.facts;
+}
+
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker)
 {
 	return worker < run->spec.jobs ? run->workers[worker].job.ring_fd : -1;

@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "model": "bytes of a model's weights, files, key-value cache and adapters, from its architecture numbers",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
+    "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
     "validate": "check result files against the schema, and their numbers against each other",
 }
 _DESCRIPTION: Final = f"""\

@@ -22,7 +22,7 @@ examples:
     gpuio model list
     gpuio model info llama-3.1-70b --tp 8
     gpuio model info deepseek-v3 --kv-dtype bf16 --json
-    gpuio model info mine.toml#my-7b
+    gpuio model info mine.toml:my-7b
 
 A model of one's own is a table in a TOML file; keys that a family does not need are left out:
 
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     result.add_argument("action", choices=("info", "list"), help="info = one model, list = all of them")
-    result.add_argument("name", metavar="NAME", nargs="?", help="model, or FILE.toml#NAME; with list, a TOML file")
+    result.add_argument("name", metavar="NAME", nargs="?", help="model, or FILE.toml:NAME; with list, a TOML file")
     result.add_argument("--tp", metavar="RANKS", type=int, default=1, help="tensor-parallel ranks; default %(default)s")
     result.add_argument(
         "--kv-dtype", choices=tuple(DTYPES), default="fp16", help="type of the key-value cache; default %(default)s"

@@ -25,6 +25,10 @@ class Evidence:
         helper_threads: names of kernel helper threads seen in the measuring child.
         ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
         cufile: what was seen of cuFile; None = it is not in the process.
+        facts: what the engine says of how it was opened, ``name=value ...``.
+        dax: ``statx`` says that the file's pages lie on persistent memory itself; None = it was not asked.
+        map_sync: the kernel lists the map of the file as one with synchronous faults (``sf`` in smaps), which only a
+            file without page cache can have; None = it was not asked.
     """
 
     engine: str
@@ -36,6 +40,9 @@ class Evidence:
     ios: int = 0
     interrupts: int | None = None
     cufile: CuFileEvidence | None = None
+    facts: str = ""
+    dax: bool | None = None
+    map_sync: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,10 @@ class DataPath:
         destinations: memory that it can bring bytes to; the first one when none is asked for.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
+        by_name: measured only when somebody names it, not when all are asked for.
         cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
             host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
+        mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         prove: from evidence to the path really taken.
     """
 
@@ -89,6 +98,8 @@ class DataPath:
     submission_poller: bool = False
     polls: bool = False
     cufile: CuFileMode | None = None
+    by_name: bool = False
+    mapped: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

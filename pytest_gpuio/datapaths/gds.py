@@ -50,6 +50,7 @@ def _path(mode: CuFileMode, suffix: str, engine: str, what: str, synchronous: bo
         synchronous=synchronous,
         knobs=frozenset({"fixed_buffers"}),
         destinations=("gpu",),
+        by_name=suffix != "",
         cufile=mode,
         prove=_proof(suffix, engine),
     )

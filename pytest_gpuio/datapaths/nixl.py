@@ -61,6 +61,7 @@ NIXL_GDS_MT: Final = DataPath(
     synchronous=False,
     polls=True,
     destinations=("gpu",),
+    by_name=True,
     cufile="compat",
     prove=_prove_gds("nixl_gds_mt"),
 )

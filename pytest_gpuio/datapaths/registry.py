@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths.base import DataPath
+from pytest_gpuio.datapaths.dax import DAX
 from pytest_gpuio.datapaths.gds import GDS_PATHS
 from pytest_gpuio.datapaths.io_uring import IO_URING
 from pytest_gpuio.datapaths.io_uring_cmd import IO_URING_CMD
@@ -34,6 +35,7 @@ _paths: dict[str, DataPath] = {
         IO_URING_FULL,
         IO_URING_CMD,
         MMAP,
+        DAX,
         *GDS_PATHS,
         KVIKIO,
         NIXL_POSIX,

@@ -226,6 +226,13 @@ class Run:
         return text(why.text)
 
     @property
+    def facts(self) -> str:
+        """What the engine says of how it was opened, ``name=value ...``; empty when it says nothing."""
+        why = new_why()
+        native().lib.gpuio_facts(self._open, why)
+        return text(why.text)
+
+    @property
     def ring_fds(self) -> tuple[int, ...]:
         """Descriptor of each worker's io_uring, as in ``/proc/self/fdinfo``; -1 where the engine has none."""
         run = self._open

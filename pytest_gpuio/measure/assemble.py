@@ -46,6 +46,8 @@ def evidence(
         ios=sum(w["ios"] for w in outcome["windows"]),
         interrupts=outcome["interrupts"],
         cufile=_cufile_evidence(plan, outcome, device_ratio),
+        facts=outcome["facts"],
+        **outcome["mapping"],
     )
 
 

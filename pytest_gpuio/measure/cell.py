@@ -22,7 +22,7 @@ from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.targets import drop, held, open_target, resident_bytes, warm
+from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, resident_bytes, says_dax, warm
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -84,7 +84,8 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
         the descriptor, and whether it is an NVMe generic device.
     """
     with held(path) as device:
-        fd = open_target(path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync)
+        direct = plan.cache == "direct" and not plan.mapped
+        fd = open_target(path, writable=plan.read_percent < 100, direct=direct, dsync=plan.dsync)
         try:
             yield fd, device is not None and device.generic
         finally:
@@ -142,8 +143,8 @@ class CellRun:
             direct = None
             if plan.path is not None:
                 self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
-                self._paged = not generic
-                direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+                self._paged = not generic and not plan.mapped
+                direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
@@ -151,6 +152,7 @@ class CellRun:
             stack.push(run)
             self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started
+            mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
@@ -169,6 +171,8 @@ class CellRun:
             info = self._pool.info()
             return observed | {
                 "direct": direct,
+                "facts": run.facts,
+                "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
                 "ios_per_window": ios,

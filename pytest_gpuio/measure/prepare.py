@@ -197,7 +197,7 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         jobs=cell.workers,
         region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
-        direct=path.moves_data and cell.cache == "direct",
+        direct=path.moves_data and cell.cache == "direct" and not path.mapped,
         alignment=direct_alignment(_nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
     )
@@ -284,6 +284,7 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         arrival_wait=effort.arrival_wait,
         daemons=effort.daemons,
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
+        mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
         gpus=choose_gpus(cell, effort.gpus),
         cufile=path.cufile,

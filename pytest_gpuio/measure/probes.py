@@ -13,7 +13,7 @@ from pytest_gpuio.measure import cufile
 from pytest_gpuio.measure.libraries.kvikio import import_kvikio
 from pytest_gpuio.measure.libraries.nixl import check_plugin
 from pytest_gpuio.media import classify
-from pytest_gpuio.targets import raw_device, refuses_direct
+from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
 
 
 def run(name: str, target: str | None) -> str | None:
@@ -92,6 +92,7 @@ _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "cufile_target": partial(_try_cufile, "compat"),
     "gds_target": partial(_try_cufile, "strict"),
     "o_direct": refuses_direct,
+    "dax": refuses_dax,
     "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,

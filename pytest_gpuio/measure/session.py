@@ -136,7 +136,7 @@ class Session:
         needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
         if path.moves_data and "nvme_passthrough" not in needs:
             needs += ("file_io",)
-        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
+        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" and not path.mapped else needs
 
     def _prepare(self, subject: Subject, effort: Effort, progress: Progress) -> PreparedTarget:
         file = file_for(self._targets[subject.cell.target], subject.workload)

@@ -1,12 +1,13 @@
 """What lies under a path or device: its class of medium, the evidence, and the block layer's counters."""
 
-from pytest_gpuio.media.classification import classify
+from pytest_gpuio.media.classification import DEVDAX, classify
 from pytest_gpuio.media.counters import Counters, device_counters, read_counters
 from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import BlockDevice, Medium
 from pytest_gpuio.media.sysfs import logical_block_size
 
 __all__ = [
+    "DEVDAX",
     "BlockDevice",
     "Counters",
     "Medium",

@@ -149,6 +149,21 @@ OPTIONS: Final = (
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
+    Option(
+        "gate",
+        "FILES",
+        "judge this run against baseline runs, comma list or repeated: files or a storage folder like .benchmarks; a "
+        "failed gate fails the run",
+        repeat=True,
+    ),
+    Option(
+        "gate-new",
+        "FILES",
+        "earlier runs of what is judged, comma list or repeated: with three of them this run is the one that confirms",
+        ini=False,
+        repeat=True,
+    ),
+    Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )
 

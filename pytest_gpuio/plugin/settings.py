@@ -33,6 +33,7 @@ class Settings:
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
+        gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -64,6 +65,9 @@ class Settings:
     strict: bool
     timeout: float | None
     lock_timeout: float
+    gate: tuple[Path, ...]
+    gate_new: tuple[Path, ...]
+    gate_policy: Path | None
     results: Path
 
     def describe(self) -> str:
@@ -78,6 +82,10 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"{text!r} names nothing: write a comma list.")
     return names
+
+
+def _paths(texts: list[str], base: Path) -> tuple[Path, ...]:
+    return tuple(base / name for text in texts for name in _names(text))
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -259,5 +267,8 @@ def read(config: pytest.Config) -> Settings:
         strict=bool(value(config, "strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
         results=base / parsed("results", str, "gpuio-results.json"),
     )

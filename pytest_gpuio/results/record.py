@@ -381,7 +381,8 @@ Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "
 class CellRecord(TypedDict):
     """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
 
-    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30.
+    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30. ``gate_policy`` holds the
+    keywords of the test's ``gpuio_gate`` mark, where it has one.
     """
 
     schema: int
@@ -421,3 +422,4 @@ class CellRecord(TypedDict):
     profile: str
     cufile: NotRequired[CuFile]
     library: NotRequired[LibraryCalls]
+    gate_policy: NotRequired[dict[str, Any]]

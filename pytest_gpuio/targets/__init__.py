@@ -2,6 +2,7 @@
 
 from pytest_gpuio.targets.alignment import Alignment, direct_alignment
 from pytest_gpuio.targets.cache import drop, holes, resident_bytes, warm
+from pytest_gpuio.targets.dax import maps_synchronously, refuses_dax, says_dax
 from pytest_gpuio.targets.device_layout import lay_out_device
 from pytest_gpuio.targets.direct import refuses_direct
 from pytest_gpuio.targets.geometry import check_geometry
@@ -25,10 +26,13 @@ __all__ = [
     "holes",
     "lay_out",
     "lay_out_device",
+    "maps_synchronously",
     "open_target",
     "raw_device",
+    "refuses_dax",
     "refuses_direct",
     "resident_bytes",
+    "says_dax",
     "target_file",
     "warm",
 ]

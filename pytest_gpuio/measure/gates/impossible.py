@@ -110,6 +110,8 @@ def device_bytes(seen: Observed) -> Finding:
         return Finding("exempt", "null: no bytes moved")
     if plan.cache != "direct":
         return Finding("exempt", f"page cache used on purpose ({plan.cache})")
+    if seen.path.mapped:
+        return Finding("exempt", "loads and stores reach the medium past the block layer")
     growth = totals.resident_growth
     if growth is not None and growth > plan.in_flight * plan.bs:
         return Finding("failed", f"the page cache of {plan.path} grew by {growth:,} bytes: not direct I/O")

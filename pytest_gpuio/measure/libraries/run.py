@@ -311,6 +311,11 @@ class LibraryRun:
         """None: a library's rings are its own."""
         return ()
 
+    @property
+    def facts(self) -> str:
+        """Empty: see :meth:`library_values`."""
+        return ""
+
     def library_values(self) -> dict[str, Any]:
         """Settings in effect and what one request costs before, at and inside the library, in nanoseconds."""
         return {

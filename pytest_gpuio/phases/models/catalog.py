@@ -29,18 +29,19 @@ def packaged() -> Mapping[str, Architecture]:
 
 
 def find(name: str) -> Architecture:
-    """A model: ``llama-3.1-8b``, or ``FILE.toml#NAME`` for one of a user's own (``FILE.toml`` if it holds only one).
+    """A model: ``llama-3.1-8b``, or ``FILE.toml:NAME`` for one of a user's own (``FILE.toml`` if it holds only one).
 
     Raises:
         ConfigError: no such model; the text lists near ones. The file cannot be read or is wrong.
     """
-    path, _, wanted = name.rpartition("#") if "#" in name else (name, "", "")
-    if path.endswith(".toml"):
+    stem, dot, wanted = name.rpartition(".toml")
+    if dot and (not wanted or wanted.startswith(":")):
+        path, wanted = stem + dot, wanted[1:]
         models = read(Path(path))
         if not wanted and len(models) == 1:
             return next(iter(models.values()))
         if not wanted:
-            raise ConfigError(f"{path} holds {len(models)} models: name one, as in {path}#{next(iter(models))}.")
+            raise ConfigError(f"{path} holds {len(models)} models: name one, as in {path}:{next(iter(models))}.")
         return _of(models, wanted, f" in {path}")
     return _of(packaged(), name, "")
 
@@ -128,5 +129,5 @@ def _of(models: Mapping[str, Architecture], name: str, where: str) -> Architectu
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(models)}."
         raise ConfigError(
             f"model {name!r} is unknown{where}. {hint} Your own: write its numbers in a TOML file and name it "
-            "FILE.toml#NAME."
+            "FILE.toml:NAME."
         ) from None

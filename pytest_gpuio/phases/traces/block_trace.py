@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.phases.records import FSYNC
 from pytest_gpuio.phases.traces import timeline
 
-READ: Final = 0
-WRITE: Final = 1
-SYNC: Final = 2
+SYNC: Final = FSYNC
+#: Traces have it, records do not: nothing that is replayed discards.
 DISCARD: Final = 3
 OPS: Final = ("read", "write", "sync", "discard")
 #: The tier of a trace that has tiers which lies on storage (MLPerf: 0 = GPU memory, 1 = host memory, 2 = storage).

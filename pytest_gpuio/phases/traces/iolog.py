@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases.traces.block_trace import DISCARD, READ, SYNC, WRITE, BlockTrace
+from pytest_gpuio.phases.records import READ, WRITE
+from pytest_gpuio.phases.traces.block_trace import DISCARD, SYNC, BlockTrace
 from pytest_gpuio.phases.traces.reading import Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown, whole_number
 

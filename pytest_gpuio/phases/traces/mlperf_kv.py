@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases.traces.block_trace import READ, STORAGE_TIER, WRITE, BlockTrace
+from pytest_gpuio.phases.records import READ, WRITE
+from pytest_gpuio.phases.traces.block_trace import STORAGE_TIER, BlockTrace
 from pytest_gpuio.phases.traces.reading import IO_RATES, Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown, whole_number
 from pytest_gpuio.phases.traces.timeline import Stamps

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from pytest_gpuio.phases.traces.block_trace import READ, WRITE, BlockTrace
+from pytest_gpuio.phases.records import READ, WRITE
+from pytest_gpuio.phases.traces.block_trace import BlockTrace
 from pytest_gpuio.phases.traces.reading import Format, Reading, column
 from pytest_gpuio.phases.traces.source import Malformed, Source, shown
 

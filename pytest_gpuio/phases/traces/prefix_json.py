@@ -124,7 +124,7 @@ def _hash_ids(row: dict[str, Any]) -> list[int]:
     value = row.get("hash_ids")
     if not isinstance(value, list) or len(value) > _MOST_BLOCKS:
         raise Malformed("hash_ids is not a list of block ids")
-    if not all(type(block) is int for block in value):
+    if value and set(map(type, value)) != {int}:
         raise Malformed("hash_ids holds something that is not a whole number")
     if value and not (min(value) >= 0 and max(value) <= _MOST_ID):
         raise Malformed(f"hash_ids holds a number outside 0 .. {_MOST_ID:,}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_gpuio.phases.traces.block_trace import DISCARD, READ, SYNC, WRITE
+from pytest_gpuio.phases.records import READ, WRITE
+from pytest_gpuio.phases.traces.block_trace import DISCARD, SYNC
 from pytest_gpuio.phases.traces.source import Malformed, shown
 
 _OPS = {ord("R"): READ, ord("W"): WRITE, ord("D"): DISCARD, ord("E"): DISCARD}

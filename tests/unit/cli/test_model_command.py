@@ -53,7 +53,7 @@ def test_a_models_file_of_ones_own(capsys, tmp_path):
     )
     assert main(["model", "list", str(file)]) == 0
     assert "my-7b" in capsys.readouterr().out
-    assert main(["model", "info", f"{file}#my-7b"]) == 0
+    assert main(["model", "info", f"{file}:my-7b"]) == 0
     assert "16,060,522,496" in capsys.readouterr().out
 
 

@@ -34,7 +34,7 @@ def small(**changes):
 def test_a_user_adds_a_model(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(MINE)
-    model = find(f"{file}#tiny.v1")
+    model = find(f"{file}:tiny.v1")
     assert model == find(str(file)) == parse(MINE, "x")["tiny.v1"]
     assert model.head_dim == 16
     # 2 x (4 projections 64x64, 64x32, 64x32, 64x64; 3 of 256x64; 2 norms) + norm + 2 x 1000x64.
@@ -88,7 +88,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ConfigError, match=re.escape("two.toml holds 2 models: name one, as in")):
         find(str(tmp_path / "two.toml"))
     with pytest.raises(ConfigError, match=r"model 'tinny' is unknown in .*two\.toml"):
-        find(f"{tmp_path / 'two.toml'}#tinny")
+        find(f"{tmp_path / 'two.toml'}:tinny")
 
 
 def test_an_unknown_model_lists_near_ones():

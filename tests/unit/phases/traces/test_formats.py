@@ -8,8 +8,9 @@ import pytest
 
 from pytest_gpuio.core.errors import ConfigError, TraceError
 from pytest_gpuio.phases import traces
+from pytest_gpuio.phases.records import READ, WRITE
 from pytest_gpuio.phases.traces import Reading, RequestTrace
-from pytest_gpuio.phases.traces.block_trace import DISCARD, READ, SYNC, WRITE
+from pytest_gpuio.phases.traces.block_trace import DISCARD, SYNC
 
 NAMES = ["mooncake", "bailian", "azure", "burstgpt", "mlperf-kv", "iolog", "blkparse", "bpftrace", "msr"]
 VARIANTS = ["burstgpt with sessions", "iolog v2"]
