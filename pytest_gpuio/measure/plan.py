@@ -63,6 +63,7 @@ class Plan:
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         cufile: how cuFile's driver is opened in the child, None = not at all.
         daemons: process ids outside whose CPU is added.
+        foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -107,6 +108,7 @@ class Plan:
     cufile: CuFileMode | None = None
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
+    foreign_zeros: float | None = None
 
     @property
     def blocks(self) -> int:

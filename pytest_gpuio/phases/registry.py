@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases import finetune, inference, micro, pretrain
+from pytest_gpuio.phases import finetune, inference, micro, pretrain, workloads
 from pytest_gpuio.phases.model import RecordModel
 from pytest_gpuio.phases.parameter import parse_pairs
 from pytest_gpuio.phases.workload import Workload
@@ -100,5 +101,8 @@ def _suggest(name: str) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(known)}."
 
 
-for _workload in (*pretrain.WORKLOADS, *finetune.WORKLOADS, *inference.WORKLOADS, *micro.WORKLOADS):
+_OURS: Final[tuple[tuple[AnyWorkload, ...], ...]] = (
+    pretrain.WORKLOADS, finetune.WORKLOADS, inference.WORKLOADS, workloads.MODELS, micro.WORKLOADS,
+)  # fmt: skip
+for _workload in chain.from_iterable(_OURS):
     register(_workload)

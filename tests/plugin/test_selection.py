@@ -66,7 +66,7 @@ def test_workload_option_drops_other_tests_without_a_skip(collect):
 
 def test_a_test_without_a_mark_runs_every_workload(collect):
     source = "def test_all(gpuio):\n    gpuio.run()\n"
-    ids = collect(source, "--gpuio-datapath=libaio", "--gpuio-workload=inference/*")
+    ids = collect(source, "--gpuio-datapath=libaio", "--gpuio-workload=inference/kv_fetch,inference/r*")
     assert ids == [
         "test_all[libaio-ram-inference-kv_fetch-64k-qd32-j1]",
         "test_all[libaio-ram-inference-random_read_4k-4k-qd32-j1]",

@@ -6,7 +6,6 @@ import difflib
 import re
 from dataclasses import MISSING, fields
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +23,8 @@ _MOST_BYTES: Final = 1 << 20
 @cache
 def packaged() -> Mapping[str, Architecture]:
     """The models that come with the package, by name."""
+    from importlib.resources import files
+
     source = files("pytest_gpuio.phases.models") / "catalog.toml"
     return parse(source.read_text(encoding="utf-8"), "catalog.toml")
 

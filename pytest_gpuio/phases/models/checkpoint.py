@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases.models.catalog import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,24 +173,12 @@ class Checkpoint:
         return part * _OPTIMISER_PARTS
 
 
-#: The four checkpoints of MLPerf Storage: model of the catalog, tensor x pipeline x data ranks and ZeRO stage.
-MLPERF: Final[Mapping[str, tuple[str, Parallelism]]] = MappingProxyType(
+#: How MLPerf Storage spreads the models that it checkpoints, by name in the catalog.
+MLPERF: Final[Mapping[str, Parallelism]] = MappingProxyType(
     {
-        "8b": ("mlperf-llama3-8b", Parallelism(1, 1, 8, 3)),
-        "70b": ("mlperf-llama3-70b", Parallelism(8, 1, 8, 3)),
-        "405b": ("mlperf-llama3-405b", Parallelism(8, 32, 2, 1)),
-        "1t": ("mlperf-llama3-1t", Parallelism(8, 64, 2, 1)),
+        "mlperf-llama3-8b": Parallelism(1, 1, 8, 3),
+        "mlperf-llama3-70b": Parallelism(8, 1, 8, 3),
+        "mlperf-llama3-405b": Parallelism(8, 32, 2, 1),
+        "mlperf-llama3-1t": Parallelism(8, 64, 2, 1),
     }
 )
-
-
-def mlperf(size: str) -> Checkpoint:
-    """One of MLPerf Storage's checkpoints: ``8b``, ``70b``, ``405b`` or ``1t``.
-
-    Raises:
-        ConfigError: no such size.
-    """
-    if size not in MLPERF:
-        raise ConfigError(f"MLPerf checkpoint {size!r} is none of {', '.join(MLPERF)}.")
-    name, spread = MLPERF[size]
-    return Checkpoint(find(name), spread)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.files import Files
-from pytest_gpuio.phases.models import Checkpoint, Parallelism, find, mlperf
-from pytest_gpuio.phases.models.checkpoint import MLPERF
+from pytest_gpuio.phases.models import MLPERF, Checkpoint, Parallelism, find
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.scaling import thin
 
@@ -47,12 +46,11 @@ class Layout(NamedTuple):
 
 
 SHAPE: Final = (
-    Parameter("size", "8b", "a checkpoint of MLPerf Storage", choices=(*MLPERF, "own")),
-    Parameter("model", "none", "with size=own: a dense model (gpuio model list), or FILE.toml:NAME"),
-    Parameter("tensor", 1, "with size=own: tensor-parallel ranks", least=1, most=65_535),
-    Parameter("pipeline", 1, "with size=own: pipeline stages", least=1, most=65_535),
-    Parameter("data", 8, "with size=own: data-parallel ranks", least=1, most=65_535),
-    Parameter("zero", 3, "with size=own: DeepSpeed's ZeRO stage", least=0, most=3),
+    Parameter("model", "mlperf-llama3-8b", "a dense model (gpuio model list), or FILE.toml:NAME"),
+    Parameter("tensor", 0, "tensor-parallel ranks; 0 = as MLPerf spreads its models, else 1", least=0, most=65_535),
+    Parameter("pipeline", 0, "pipeline stages; 0 = as MLPerf has it, else 1", least=0, most=65_535),
+    Parameter("data", 0, "data-parallel ranks; 0 = as MLPerf has it, else 8", least=0, most=65_535),
+    Parameter("zero", -1, "DeepSpeed's ZeRO stage; -1 = as MLPerf has it, else 3", least=-1, most=3),
     Parameter("ranks", 8, "most ranks that take part here, one node's; 0 = all", least=0, most=65_535),
     Parameter("first", 0, "the first of them", least=0, most=65_535),
     Parameter("container", "torch", "framing of tensors in a file", choices=tuple(CONTAINERS)),
@@ -60,16 +58,18 @@ SHAPE: Final = (
 
 
 def chosen(
-    size: str, model: str, tensor: int, pipeline: int, data: int, zero: int, ranks: int, first: int
+    model: str, tensor: int, pipeline: int, data: int, zero: int, ranks: int, first: int
 ) -> tuple[Checkpoint, range]:
     """The checkpoint that parameters speak of, and its ranks that take part.
 
     Raises:
         ConfigError: they do not go together.
     """
-    if (size == "own") != (model != "none"):
-        raise ConfigError("a model of one's own needs both size=own and model=NAME; MLPerf's sizes name theirs.")
-    checkpoint = mlperf(size) if size != "own" else Checkpoint(find(model), Parallelism(tensor, pipeline, data, zero))
+    usual = MLPERF.get(model, Parallelism(1, 1, 8, 3))
+    spread = Parallelism(
+        tensor or usual.tensor, pipeline or usual.pipeline, data or usual.data, usual.zero if zero < 0 else zero
+    )
+    checkpoint = Checkpoint(find(model), spread)
     whole = checkpoint.parallelism.ranks
     if first >= whole:
         raise ConfigError(f"rank {first} is none of the {whole} of this checkpoint.")

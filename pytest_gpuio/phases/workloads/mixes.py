@@ -38,10 +38,10 @@ def start_and_fetch(*, model: str, scale: float, seed: int, **values: Value) -> 
     )
 
 
-def save_and_read(*, profile: str, size: str, epochs: int, scale: float, seed: int) -> Records:
+def save_and_read(*, profile: str, model: str, epochs: int, scale: float, seed: int) -> Records:
     """A checkpoint is saved while the next batches are read."""
     return mix(
-        save=_part(checkpoint_save.MODEL, size=size, scale=scale, seed=seed),
+        save=_part(checkpoint_save.MODEL, model=model, scale=scale, seed=seed),
         dataset=_part(dataset_media.MODEL, profile=profile, epochs=epochs, scale=scale, seed=seed),
     )
 
@@ -79,7 +79,7 @@ MODELS: Final = (
         deciding="utilization",
         parameters=(
             Parameter("profile", "retinanet_b200", "workload and accelerator", choices=tuple(PROFILES)),
-            Parameter("size", "8b", "a checkpoint of MLPerf Storage", choices=("8b", "70b", "405b", "1t")),
+            Parameter("model", "mlperf-llama3-8b", "a dense model (gpuio model list), or FILE.toml:NAME"),
             Parameter("epochs", 5, "passes over the data set", least=1, most=1000),
         ),
         scale=1 / 128,

@@ -113,6 +113,7 @@ OPTIONAL = {
     "cell": {"cufile", "library", "gpu_meter", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
+    "axes": {"gpus"},
 }
 
 

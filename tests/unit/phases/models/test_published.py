@@ -9,9 +9,15 @@ import pytest
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases import models
-from pytest_gpuio.phases.models import find, kv_geometry, manifest, mlperf, parameters, tensors
+from pytest_gpuio.phases.models import MLPERF, Checkpoint, find, kv_geometry, manifest, parameters, tensors
 
 DATA = Path(os.environ.get("GPUIO_SHARED_DATA", Path(__file__).resolve().parents[5] / "shared" / "data"))
+
+
+def mlperf(size):
+    name = f"mlperf-llama3-{size}"
+    return Checkpoint(find(name), MLPERF[name])
+
 
 #: ``metadata.total_size`` of each model's model.safetensors.index.json on the Hugging Face hub, and its tensors.
 TOTALS = {

@@ -58,7 +58,9 @@ def test_scale_is_a_share_of_the_bytes_and_not_of_the_requests(name, scale):
         slack += 0.35 * scale * whole.bytes_of()  # few samples of very different sizes
     assert part.bytes_of() == pytest.approx(scale * whole.bytes_of(), abs=slack)
     if name not in DRAWN | FRAMED:
-        small = part.length[(part.length <= PIECE // 8) & (part.length > 0)]
+        # The end of a file read in chunks is as long as it happens to be.
+        inside = part.offset + part.length < part.files.sizes[part.file]
+        small = part.length[inside & (part.length <= PIECE // 8) & (part.length > 0)]
         assert set(np.unique(small[small % 512 == 0])) <= set(np.unique(whole.length)) | {PIECE // 8}
 
 

@@ -116,7 +116,7 @@ def test_a_footer_is_read_before_anything_else_of_its_file(build):
 @pytest.mark.parametrize(("size", "gib", "files"), [("8b", 104.7, 16), ("70b", 911.2, 128), ("405b", 5292, 1544)])
 @pytest.mark.parametrize("container", ["torch", "torch4k"])
 def test_a_checkpoint_has_the_published_bytes_and_files(build, tiles, size, gib, files, container):
-    records = build("checkpoint_ranks", size=size, ranks=0, container=container)
+    records = build("checkpoint_ranks", model=f"mlperf-llama3-{size}", ranks=0, container=container)
     assert records.bytes_of() / 2**30 == pytest.approx(gib, rel=0.0006)
     assert len(records.files) == files
     assert tiles(records)
@@ -125,7 +125,7 @@ def test_a_checkpoint_has_the_published_bytes_and_files(build, tiles, size, gib,
 
 
 def test_a_rank_writes_one_tensor_after_the_other_and_syncs_each_file_last(build):
-    records = build("checkpoint_ranks", size="8b", ranks=2)
+    records = build("checkpoint_ranks", model="mlperf-llama3-8b", ranks=2)
     assert records.barrier.all()
     assert records.groups == 2
     for group in range(2):
@@ -142,25 +142,25 @@ def test_a_rank_writes_one_tensor_after_the_other_and_syncs_each_file_last(build
 
 @pytest.mark.parametrize(("container", "alignment"), [("torch", 64), ("torch4k", 4096)])
 def test_tensors_are_read_at_the_containers_alignment(build, container, alignment):
-    records = build("checkpoint_restore", size="8b", container=container)
+    records = build("checkpoint_restore", model="mlperf-llama3-8b", container=container)
     tensors = records.length != 4096
     assert not (records.offset[tensors] % alignment).any()
     assert records.length[tensors].sum() / 2**30 == pytest.approx(104.7, abs=0.05)
 
 
 def test_a_distributed_checkpoint_is_a_file_a_rank_with_small_reads(build):
-    saved = build("checkpoint_ranks", size="8b", container="dcp")
+    saved = build("checkpoint_ranks", model="mlperf-llama3-8b", container="dcp")
     assert len(saved.files) == 8
-    records = build("checkpoint_restore", size="8b", container="dcp")
+    records = build("checkpoint_restore", model="mlperf-llama3-8b", container="dcp")
     assert (records.length == 4096).sum() >= 8 * 8 * 201
     assert len(records) == 8 * 201 * 9
 
 
 def test_restoring_reads_every_tensor_and_a_shift_another_ranks_files(build):
-    plain = build("checkpoint_restore", size="8b")
-    saved = build("checkpoint_ranks", size="8b", fsync=False)
+    plain = build("checkpoint_restore", model="mlperf-llama3-8b")
+    saved = build("checkpoint_ranks", model="mlperf-llama3-8b", fsync=False)
     assert plain.bytes_of() == pytest.approx(saved.bytes_of(), rel=1e-4)
-    shifted = build("checkpoint_restore", size="8b", shift=3)
+    shifted = build("checkpoint_restore", model="mlperf-llama3-8b", shift=3)
     assert shifted.bytes_of() == plain.bytes_of()
     for rank in range(8):
         mine = {plain.files.names[index] for index in np.unique(plain.of_rank((rank + 3) % 8).file)}
@@ -168,7 +168,7 @@ def test_restoring_reads_every_tensor_and_a_shift_another_ranks_files(build):
 
 
 def test_replicas_read_the_weights_that_only_the_first_wrote(build):
-    records = build("checkpoint_restore", size="405b", ranks=0)
+    records = build("checkpoint_restore", model="mlperf-llama3-405b", ranks=0)
     weights = records.length[records.stage == 0].sum()
     optimizer = records.length[records.stage == 1].sum()
     # 2 bytes a parameter for each of two replicas, 12 bytes once.
@@ -177,7 +177,7 @@ def test_replicas_read_the_weights_that_only_the_first_wrote(build):
 
 
 def test_checkpoints_follow_each_other_at_an_interval(build):
-    records = build("checkpoint_ranks", size="8b", checkpoints=3, interval_s=5.0, scale=0.01)
+    records = build("checkpoint_ranks", model="mlperf-llama3-8b", checkpoints=3, interval_s=5.0, scale=0.01)
     assert set(records.time_ns) == {0, 5 * 10**9, 10 * 10**9}
     assert records.groups == 24
     assert records.chains == 8
@@ -186,11 +186,10 @@ def test_checkpoints_follow_each_other_at_an_interval(build):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"size": "own"}, "needs both size=own and model"),
-        ({"model": "llama-3.1-8b"}, "needs both"),
-        ({"size": "8b", "first": 8}, "rank 8 is none of the 8"),
-        ({"size": "own", "model": "deepseek-v3"}, "no formula"),
-        ({"size": "own", "model": "nonesuch"}, "is unknown"),
+        ({"first": 8}, "rank 8 is none of the 8"),
+        ({"model": "deepseek-v3"}, "no formula"),
+        ({"model": "nonesuch"}, "is unknown"),
+        ({"pipeline": 33}, "32 layers of mlperf-llama3-8b cannot fill 33 pipeline stages"),
     ],
 )
 def test_wrong_shapes(build, values, words):
@@ -199,7 +198,7 @@ def test_wrong_shapes(build, values, words):
 
 
 def test_a_checkpoint_of_ones_own_model(build):
-    records = build("checkpoint_ranks", size="own", model="qwen2.5-7b", data=4, zero=3)
+    records = build("checkpoint_ranks", model="qwen2.5-7b", data=4)
     # 14 bytes a parameter; biases of queries, keys and values are not in the formula.
     assert records.bytes_of() == pytest.approx(14 * 7.616e9, rel=0.01)
     assert records.ranks == 4
