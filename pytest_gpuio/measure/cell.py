@@ -18,6 +18,7 @@ from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
+from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -172,6 +173,7 @@ class CellRun:
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
+                "buffer_nodes": memory_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
