@@ -18,7 +18,6 @@ from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-<<<<<<< HEAD
 from pytest_gpuio.results.record import (
     CellRecord,
     Copies,
@@ -30,10 +29,8 @@ from pytest_gpuio.results.record import (
     GpuShare,
     Latency,
     OpenLoop,
+    Placement,
 )
-=======
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
->>>>>>> main
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,11 +122,8 @@ class CellRun:
         self._stop = stop
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
-<<<<<<< HEAD
         self._shares = Shares(())
-=======
         self._cufile: CuFileMeter | None = None
->>>>>>> main
         self._fd = -1
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
