@@ -8,15 +8,16 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing, results_for
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
+from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -39,6 +40,8 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
             "gpus": plan.gpus, "copy_wait": copies.wait, "copy_streams": copies.streams, "copy_ahead": copies.ahead,
             "gpu_check": copies.check,
         }  # fmt: skip
+    if plan.replay is not None:
+        fields["arrival_wait"] = plan.arrival_wait
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -100,8 +103,12 @@ class CellRun:
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
         self._fd = -1
+        #: Descriptor, first byte and bytes of what the cell works on in the page cache.
+        self._regions: list[tuple[int, int, int]] = []
+        self._results: BinaryIO | None = None
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
+        self._group_results: array[int] = array("Q")
         self._progress_at = time.monotonic()
 
     def outcome(self) -> dict[str, Any]:
@@ -119,17 +126,31 @@ class CellRun:
         with ExitStack() as stack:
             stack.callback(self._meter.close)
             direct = None
+            fds: tuple[int, ...] = ()
+            if plan.replay is not None:
+                fds = stack.enter_context(opened_files(plan, plan.replay))
+                self._results = stack.enter_context(open(plan.replay.results, "ab"))  # noqa: PTH123
             if plan.path is not None:
-                self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                generic = False
+                if plan.replay is None:
+                    self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                    self._regions = [(self._fd, plan.region_offset, plan.region_bytes)]
+                else:
+                    self._fd = fds[0]
+                    files = zip(fds, plan.replay.files, strict=True)
+                    self._regions = [(fd, file.data_offset, file.data_bytes) for fd, file in files]
                 self._paged = not generic and not plan.mapped
                 direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
-            run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
+            spec = run_spec(plan, self._fd, schedule)
+            if plan.replay is not None:
+                spec = replace(spec, fd=-1, replay=loaded_replay(plan.replay, fds))
+            run = stack.enter_context(Run(spec, self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
-            ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
+            ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -176,16 +197,17 @@ class CellRun:
         """Bytes of the region in the page cache."""
         if not self._paged:
             return None
-        return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
+        return sum(resident_bytes(*region) for region in self._regions)
 
     def _prepare_cache(self) -> None:
         plan = self._plan
         if not self._paged:
             return
         if plan.cache == "hot":
-            warm(self._fd, plan.region_offset, plan.region_bytes)
+            for region in self._regions:
+                warm(*region)
             return
-        left = drop(self._fd, plan.region_offset, plan.region_bytes)
+        left = sum(drop(*region) for region in self._regions)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
         if plan.cache == "cold" and left:
@@ -214,7 +236,11 @@ class CellRun:
         if self._plan.cache == "cold":
             self._prepare_cache()
         self._meter.begin_window()
-        window = run.window(ios)
+        if self._plan.replay is None:
+            window = run.window(ios)
+        else:
+            groups = self._plan.replay.groups_count
+            window = run.replay(0, groups, self._group_results or results_for(groups))
         self._meter.end_window(window)
         return window
 
@@ -257,12 +283,16 @@ class CellRun:
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
         stop_reason: StopReason | None = None
+        if self._plan.replay is not None:
+            self._group_results = results_for(self._plan.replay.groups_count)
         while stop_reason is None:
             window = self._window(run, ios)
             if window.stopped:
                 stop_reason = "interrupted"
                 break
             windows.append(window)
+            if self._results is not None:
+                self._results.write(self._group_results)
             spent = (window.end_ns - window.start_ns) / 1e9
             seconds += spent
             costs.append(spent / max(window.ios, 1))
@@ -357,10 +387,17 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
     """
     with ExitStack() as stack:
         fd = -1
-        if plan.path is not None:
+        if plan.path is not None and plan.replay is None:
             fd, _generic = stack.enter_context(opened_target(plan, plan.path))
-        run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
-        window = run.window(min(plan.in_flight, plan.blocks))
+        spec = run_spec(plan, fd)
+        if plan.replay is not None:
+            fds = stack.enter_context(opened_files(plan, plan.replay))
+            spec = replace(spec, replay=loaded_replay(plan.replay, fds))
+        run = stack.enter_context(Run(spec, clock, pool, stop))
+        if plan.replay is not None:
+            window = run.replay(0, plan.replay.groups_count, results_for(plan.replay.groups_count))
+        else:
+            window = run.window(min(plan.in_flight, plan.blocks))
         swept = run.sweep()
         if window.errors or window.short_ios or swept.bad:
             raise GpuioError(

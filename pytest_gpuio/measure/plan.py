@@ -34,6 +34,45 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayFile:
+    """One file of a model, laid out: where its data begins, how many bytes it has, and the seed of its pattern."""
+
+    path: str
+    data_offset: int
+    data_bytes: int
+    pattern_seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """Records that one window issues.
+
+    Attributes:
+        records, groups: files with the engine's own arrays. results: file that takes each measured window's results.
+        files: what the records are about; one without a path for a data path that moves no data.
+        chains, groups_count: numbers. concurrency: chains at work at the same time; 0 = all.
+        ios, bytes: of one window, fsyncs not counted.
+        timed: some group has an intended start.
+    """
+
+    records: str
+    groups: str
+    results: str
+    files: tuple[ReplayFile, ...]
+    chains: int
+    groups_count: int
+    concurrency: int
+    ios: int
+    bytes: int
+    timed: bool
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:
+        """Inverse of ``asdict`` and JSON."""
+        return cls(**{**params, "files": tuple(ReplayFile(**file) for file in params["files"])})
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How one cell is to be measured.
 
@@ -59,6 +98,7 @@ class Plan:
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         daemons: process ids outside whose CPU is added.
+        replay: records to issue instead of drawn offsets; a window is one pass over them.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -102,6 +142,7 @@ class Plan:
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
+    replay: ReplayPlan | None = None
 
     @property
     def blocks(self) -> int:
@@ -117,6 +158,8 @@ class Plan:
     def least_ios(self) -> int:
         """Completions a window needs at least, so that ramp and drain weigh little (gate ``enough_io``)."""
         # In an open loop the depth is a ceiling, not what keeps the window full.
+        if self.replay is not None:
+            return 1  # its beginning and end are part of what the model is about
         return LEAST_DEPTHS * (1 if self.open_loop else self.in_flight)
 
     @property
@@ -132,4 +175,5 @@ class Plan:
     def from_params(cls, params: Mapping[str, Any]) -> Plan:
         """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
-        return cls(**values | {"copies": Copies(**values["copies"])})
+        replay = values["replay"] and ReplayPlan.from_params(values["replay"])
+        return cls(**values | {"copies": Copies(**values["copies"]), "replay": replay})
