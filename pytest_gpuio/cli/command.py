@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
     "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
     "ab": "two ways to measure, in turns (ABBA), until it is decided which is better",
+    "recommend": "the path to use per phase and medium on this machine, how sure that is, and settings to copy",
     "validate": "check result files against the schema, and their numbers against each other",
 }
 _DESCRIPTION: Final = f"""\

@@ -51,7 +51,16 @@ class Handlers:
 
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Make sure a target of ours is there; emits ``overwrite`` once for a device, and ``progress`` with bytes."""
-        from pytest_gpuio.targets import direct_alignment, lay_out, lay_out_device, raw_device
+        from pytest_gpuio.targets import (
+            FoundContent,
+            TargetFile,
+            direct_alignment,
+            is_allowed,
+            lay_out,
+            lay_out_device,
+            look_at_device,
+            raw_device,
+        )
 
         word = stop_word()
 
@@ -62,13 +71,23 @@ class Handlers:
             emit("progress", stage="layout", done=done, total=total)
 
         device = raw_device(params["path"])
+        target: TargetFile | FoundContent
         if device is None:
             target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
+        elif not params["writes"] and not is_allowed(device, params["allow_destroy"]):
+            target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
+            if isinstance(target, FoundContent):
+                busy = ", which others use: their I/O may disturb the figures" if target.used else ""
+                text = (
+                    f"{device} is read as it is and never written{busy}; data that can be checked needs its permission"
+                )
+                emit("progress", stage="overwrite", text=text)
         else:
             target = lay_out_device(
                 device,
                 params["data_bytes"],
                 allowed=params["allow_destroy"],
+                force=params["force"],
                 announce=lambda text: emit("progress", stage="overwrite", text=text),
                 progress=progress,
                 stop=stop,
@@ -78,8 +97,8 @@ class Handlers:
             "path": str(target.path),
             "data_offset": target.data_offset,
             "data_bytes": target.data_bytes,
-            "pattern_seed": target.pattern_seed,
-            "reused": target.reused,
+            "pattern_seed": 0 if isinstance(target, FoundContent) else target.pattern_seed,
+            "foreign_zeros": target.zero_share if isinstance(target, FoundContent) else None,
             "alignment": None if alignment is None else alignment.offset,
             "memory_alignment": None if alignment is None else alignment.memory,
             "alignment_source": None if alignment is None else alignment.source,

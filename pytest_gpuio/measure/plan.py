@@ -99,6 +99,7 @@ class Plan:
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         daemons: process ids outside whose CPU is added.
         replay: records to issue instead of drawn offsets; a window is one pass over them.
+        foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -143,6 +144,7 @@ class Plan:
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
     replay: ReplayPlan | None = None
+    foreign_zeros: float | None = None
 
     @property
     def blocks(self) -> int:

@@ -53,6 +53,7 @@ class PreparedTarget:
 
     Attributes:
         path: the file. data_offset, data_bytes: its data region. pattern_seed: of its content.
+        foreign_zeros: the content is not ours: share of sampled places that hold only zeros; None = it is ours.
         alignment, memory_alignment: bytes, None = unknown. alignment_source: who said so.
     """
 
@@ -63,6 +64,7 @@ class PreparedTarget:
     alignment: int | None
     memory_alignment: int | None
     alignment_source: str | None
+    foreign_zeros: float | None = None
 
 
 _SYNC: Final[dict[str, Literal["end", "every"]]] = {"fsync": "end", "fdatasync": "every"}
@@ -89,7 +91,7 @@ class Effort:
         timeout_s: seconds after which a window is stuck, None = from its bytes.
         arrival_wait: how an open loop waits. knobs: engine settings the user switched.
         sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
-        allow_destroy: raw devices that may be overwritten, as the user named them.
+        allow_destroy: raw devices that may be overwritten, as the user named them. force: whatever they carry.
         gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
     """
 
@@ -106,6 +108,7 @@ class Effort:
     sq_idle_ms: int = 50
     daemons: tuple[int, ...] = ()
     allow_destroy: tuple[str, ...] = ()
+    force: bool = False
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
 
@@ -245,7 +248,8 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         precision=effort.precision,
         max_time=effort.max_time,
         timeout_s=effort.timeout_s or max(60.0, window_bytes / slowest),
-        verify=effort.verify,
+        verify=effort.verify if prepared.foreign_zeros is None else "none",
+        foreign_zeros=prepared.foreign_zeros,
         counted=medium.counted if path.moves_data else (),
         interrupt_names=interrupt_names(medium),
         cpus=cpus,

@@ -54,6 +54,14 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "force",
+        "",
+        "overwrite the devices of --gpuio-allow-destroy although they carry partitions or the signature of a file "
+        "system or volume; never one that is mounted, swapped to or held",
+        ini=False,
+        flag=True,
+    ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
     Option("workload", "NAMES", "only these workloads, comma list, patterns allowed: 'inference/*,micro/randread'"),
     Option(

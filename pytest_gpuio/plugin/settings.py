@@ -32,7 +32,7 @@ class Settings:
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
-        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
+        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
     """
 
@@ -62,6 +62,7 @@ class Settings:
     copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
+    force: bool
     verify: Literal["none", "sweep", "full"]
     strict: bool
     timeout: float | None
@@ -280,6 +281,7 @@ def read(config: pytest.Config) -> Settings:
         gpu=parsed("gpu", _ordinals, ()),
         copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
+        force=bool(value(config, "force")),
         allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
         strict=bool(value(config, "strict")),

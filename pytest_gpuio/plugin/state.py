@@ -106,6 +106,7 @@ class Run:
             sq_idle_ms=asked.sq_idle_ms,
             daemons=asked.daemons,
             allow_destroy=asked.allow_destroy,
+            force=asked.force,
             gpus=asked.gpu,
             copies=Copies(**asked.copies),
         )
