@@ -15,7 +15,7 @@ from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _drift(found: drift.Drift) -> Drift:
     }
 
 
-def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay: Replayed | None = None) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
@@ -223,4 +223,5 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        replay=replay,
     )

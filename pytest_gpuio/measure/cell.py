@@ -207,11 +207,7 @@ class CellRun:
             for region in self._regions:
                 warm(*region)
             return
-<<<<<<< HEAD
-        left = sum(drop(*region) for region in self._regions)
-=======
-        left = drop(self._fd, plan.region_offset, plan.region_bytes, flush=plan.foreign_zeros is None)
->>>>>>> main
+        left = sum(drop(*region, flush=plan.foreign_zeros is None) for region in self._regions)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
         if plan.cache == "cold" and left:
@@ -393,7 +389,6 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
         fd = -1
         if plan.path is not None and plan.replay is None:
             fd, _generic = stack.enter_context(opened_target(plan, plan.path))
-<<<<<<< HEAD
         spec = run_spec(plan, fd)
         if plan.replay is not None:
             fds = stack.enter_context(opened_files(plan, plan.replay))
@@ -403,17 +398,11 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
             window = run.replay(0, plan.replay.groups_count, results_for(plan.replay.groups_count))
         else:
             window = run.window(min(plan.in_flight, plan.blocks))
-        swept = run.sweep()
-        if window.errors or window.short_ios or swept.bad:
-=======
-        run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
-        window = run.window(min(plan.in_flight, plan.blocks))
         checked = bad = 0
         if plan.foreign_zeros is None:
             swept = run.sweep()
             checked, bad = swept.checked, swept.bad
         if window.errors or window.short_ios or bad:
->>>>>>> main
             raise GpuioError(
                 f"smoke run: {window.errors} failed, {window.short_ios} short, {bad} wrong blocks of {window.ios}"
             )

@@ -1,9 +1,9 @@
-"""What the groups of a model came to: completion against time limits, stalls, seconds of ranks, and the deciding metric."""
+"""What the groups of a model came to: completion, stalls, seconds of ranks, and the deciding metric."""
 
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_gpuio.measure.records import ReplaySet
 from pytest_gpuio.measure.totals import Totals

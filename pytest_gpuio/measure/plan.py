@@ -52,7 +52,7 @@ class ReplayPlan:
         files: what the records are about; one without a path for a data path that moves no data.
         chains, groups_count: numbers. concurrency: chains at work at the same time; 0 = all.
         ios, bytes: of one window, fsyncs not counted.
-        timed: some group has an intended start.
+        timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
     """
 
     records: str
@@ -65,6 +65,7 @@ class ReplayPlan:
     ios: int
     bytes: int
     timed: bool
+    least_s: float
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:

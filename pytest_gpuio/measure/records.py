@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TargetError
 from pytest_gpuio.core.sizes import describe_size
@@ -50,7 +50,7 @@ class ReplaySet:
     largest: int
 
 
-def check_model(cell: Cell, path: DataPath, target: Path) -> None:
+def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
     """Refuse what no model can run on, before anything is computed or written.
 
     Raises:
@@ -63,6 +63,7 @@ def check_model(cell: Cell, path: DataPath, target: Path) -> None:
         raise CapabilityMissing(
             f"{cell.workload} issues given records, which end in host memory only: use --gpuio-destination=host."
         )
+    target = folder.parent.parent
     if path.moves_data and target.exists() and not target.is_dir():
         what = "a raw device" if raw_device(target) is not None else "a file"
         raise ConfigError(f"{cell.workload} lays out several files: name a directory as --gpuio-target, not {what}.")
@@ -111,7 +112,7 @@ def folder_of(target: Path, model: RecordModel) -> Path:
 
 
 def encode(records: Records, files: Sequence[ReplayFile]) -> tuple[bytes, bytes]:
-    """Records and groups as :mod:`pytest_gpuio.engine.replay` lays them out, with offsets counted from the files' data."""
+    """Records and groups as :mod:`pytest_gpuio.engine.replay` lays them out; offsets count from the files' data."""
     import numpy as np
 
     base = np.array([file.data_offset for file in files], np.uint64)
@@ -133,11 +134,11 @@ class Exchange:
     """A folder in memory through which parent and child hand arrays; removed at the end."""
 
     def __init__(self) -> None:
-        memory = Path("/dev/shm")  # noqa: S108
+        memory = Path("/dev/shm")
         parent = str(memory) if os.access(memory, os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="gpuio-records-", dir=parent))
 
-    def __enter__(self) -> Exchange:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -160,7 +161,9 @@ class Exchange:
         if not moves:
             raise ConfigError(f"{replay.model.spelling} reads and writes nothing.")
         return ReplayPlan(
-            *map(str, paths),
+            records=str(paths[0]),
+            groups=str(paths[1]),
+            results=str(paths[2]),
             files=tuple(files),
             chains=records.chains,
             groups_count=records.groups,
@@ -168,6 +171,7 @@ class Exchange:
             ios=moves,
             bytes=records.bytes_of(),
             timed=records.timed,
+            least_s=(records.span_ns + int(records.compute_ns.sum())) / 1e9,
         )
 
     def results(self, groups: int) -> NDArray[np.uint64]:

@@ -23,6 +23,7 @@ from pytest_gpuio.results.record import (
     Metered,
     OpenLoop,
     Placement,
+    Replayed,
     Requested,
     Surroundings,
     Syncs,
@@ -167,6 +168,7 @@ def cell_record(
     setup_seconds: float,
     seed: int,
     profile: str,
+    replay: Replayed | None = None,
 ) -> CellRecord:
     """The record of a measured cell; totals and rates come from the windows.
 
@@ -180,7 +182,7 @@ def cell_record(
     if reads + writes != ios:
         raise ValueError(f"{reads} reads and {writes} writes are not the {ios} I/Os of the windows")
     bytes_per_s = bytes_moved / seconds
-    return {
+    record: CellRecord = {
         "schema": SCHEMA,
         "case": cell.case,
         "suite": cell.suite,
@@ -217,3 +219,6 @@ def cell_record(
         "seed": seed,
         "profile": profile,
     }
+    if replay is not None:
+        record["replay"] = replay
+    return record
