@@ -6,7 +6,7 @@
 #define GPUIO_SECTOR ...
 
 enum { GPUIO_CLOCK_MONOTONIC, GPUIO_CLOCK_TSC };
-enum { GPUIO_READ, GPUIO_WRITE };
+enum { GPUIO_READ, GPUIO_WRITE, GPUIO_FSYNC };
 enum { GPUIO_SEQUENTIAL, GPUIO_RANDOM, GPUIO_ZIPF };
 enum { GPUIO_SYNC_NONE, GPUIO_SYNC_END, GPUIO_SYNC_EVERY };
 enum { GPUIO_WAIT_SLEEP, GPUIO_WAIT_SPIN };
@@ -100,6 +100,43 @@ struct gpuio_gpu_spec {
 	...;
 };
 
+#define GPUIO_RECORD_BARRIER ...
+
+struct gpuio_record {
+	uint64_t offset;
+	uint32_t length;
+	uint16_t file;
+	uint8_t op;
+	uint8_t flags;
+};
+
+struct gpuio_group {
+	uint64_t first;
+	int64_t time_ns;
+	uint64_t compute_ns;
+	uint32_t chain;
+	uint32_t prefetch;
+};
+
+struct gpuio_group_result {
+	uint64_t due_ns;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t consume_ns;
+};
+
+struct gpuio_replay_spec {
+	const struct gpuio_record *records;
+	uint64_t n_records;
+	const struct gpuio_group *groups;
+	uint32_t n_groups, n_chains;
+	uint32_t concurrency;
+	const int32_t *fds;
+	const uint64_t *seeds;
+	uint32_t n_files;
+	...;
+};
+
 struct gpuio_spec {
 	const char *engine;
 	int fd;
@@ -131,6 +168,7 @@ struct gpuio_spec {
 	uint32_t arrival_wait;
 	const char *library;
 	struct gpuio_gpu_spec gpu;
+	struct gpuio_replay_spec replay;
 	...;
 };
 
@@ -183,6 +221,8 @@ struct gpuio_run;
 
 int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpuio_why *why);
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
+int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
+		 struct gpuio_why *why);
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);

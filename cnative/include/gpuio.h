@@ -113,7 +113,7 @@ int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_in
 
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
-enum { GPUIO_READ = 0, GPUIO_WRITE = 1 };
+enum { GPUIO_READ = 0, GPUIO_WRITE = 1, GPUIO_FSYNC = 2 /* of a record only */ };
 enum { GPUIO_SEQUENTIAL = 0, GPUIO_RANDOM = 1, GPUIO_ZIPF = 2 };
 enum { GPUIO_SYNC_NONE = 0, GPUIO_SYNC_END = 1, GPUIO_SYNC_EVERY = 2 }; /* END: fsync inside the window;
                                                                          * EVERY: drain + fdatasync each sync_every */
@@ -139,6 +139,50 @@ struct gpuio_gpu_spec {
 	uint32_t streams;        /* of each worker, which its copies take in turn; 0 = 1 */
 	uint32_t ahead;          /* staging slots of each worker beyond its depth: requests that are being copied; 0 = chosen */
 	uint32_t check;          /* GPUIO_GPU_* */
+};
+
+/*
+ * Records: I/O that a workload prepared, instead of offsets drawn here. A group is all records that must have ended before a step
+ * may go on; its records run concurrently, shared out among the workers as they are free. A chain is a row of groups (ascending)
+ * with an emulated consumer, which takes them in order, each once it has ended, and then computes for compute_ns. With prefetch 0
+ * group j of a chain may start when the compute of group j - 1 has ended; with P > 0, when that of group j - P has begun. Chains
+ * start in the order of their first groups.
+ */
+enum { GPUIO_RECORD_BARRIER = 1 << 0 }; /* waits for all earlier records of its group */
+
+struct gpuio_record {
+	uint64_t offset;
+	uint32_t length; /* 1..block; 0 for GPUIO_FSYNC */
+	uint16_t file;   /* index into fds */
+	uint8_t op;      /* GPUIO_READ, _WRITE or _FSYNC; an fsync is a barrier for the records before and behind it */
+	uint8_t flags;   /* GPUIO_RECORD_* */
+};
+
+struct gpuio_group {
+	uint64_t first;      /* its first record; the first of the next group ends it */
+	int64_t time_ns;     /* not before this time after the window's start, -1 = as soon as the chain lets it */
+	uint64_t compute_ns; /* of what consumes it */
+	uint32_t chain;      /* 0..n_chains-1 */
+	uint32_t prefetch;   /* of its chain */
+};
+
+/* Times after the window's start; UINT64_MAX = it did not come to that. */
+struct gpuio_group_result {
+	uint64_t due_ns;     /* its chain and its time let it start */
+	uint64_t start_ns;   /* its first record was taken up */
+	uint64_t end_ns;     /* its last record had ended */
+	uint64_t consume_ns; /* its compute began, which then lasts compute_ns; later than end_ns when the one before still ran */
+};
+
+struct gpuio_replay_spec {
+	const struct gpuio_record *records; /* NULL = offsets are drawn; all lists must stay until the run is closed */
+	uint64_t n_records;
+	const struct gpuio_group *groups;   /* each with at least one record, in the order in which they should start */
+	uint32_t n_groups, n_chains;
+	uint32_t concurrency;               /* chains at work at the same time; 0 = all */
+	const int32_t *fds;                 /* opened as spec->fd would be; -1 each for null */
+	const uint64_t *seeds;              /* pattern seed of each file */
+	uint32_t n_files;
 };
 
 struct gpuio_spec {
@@ -176,6 +220,8 @@ struct gpuio_spec {
 	uint32_t arrival_wait;  /* GPUIO_WAIT_* */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
 	struct gpuio_gpu_spec gpu;
+	struct gpuio_replay_spec replay; /* with it, order, region, arrivals and sync are not used; read_percent only says whether
+					  * there are writes (below 100) */
 };
 
 /* ---- one window -------------------------------------------------------------------------------------------- */
@@ -220,7 +266,7 @@ struct gpuio_window {
 	uint64_t first_bad_offset;
 	/* open loop */
 	uint64_t scheduled;        /* arrivals of this window; 0 = closed loop */
-	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start */
+	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start; records: groups */
 	/* GPU memory reached by copies (an engine without GPUIO_ENGINE_NEEDS_GPU): requests from before submit (writes: before the
 	 * copy into host memory) until they are over (reads: their bytes are in GPU memory), with a counter as above, over the
 	 * same stretch. in_flight and steady values above are the device's own part. */
@@ -244,6 +290,13 @@ int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpu
  * to window. 0; -ETIMEDOUT (window->stuck_worker names it; only close may follow); -errno of a worker. I/O errors and
  * short I/O are counted, not returned; after 64 errors in a worker it ends its share. */
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
+/*
+ * The same over records: groups first .. first + n - 1, with their times counted from the earliest of them; what they depend on
+ * outside is taken for done. results: n entries. Latencies are per record. lag and response are filled when groups have times: lag
+ * per timed group, from due to start; response per record, from its group's due time to reaped.
+ */
+int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
+		 struct gpuio_why *why);
 /* Histograms of the last window, merged over workers; each holds the I/O that completed in full. slat: before submit ..
  * after submit (empty when not observable: synchronous engines, GPUIO_KNOB_MERGED_WAIT); clat: after submit .. reaped (the
  * same as lat when slat is not observable); lat: before submit .. reaped (always there). */
@@ -306,6 +359,9 @@ struct gpuio_io {
 	uint32_t length;
 	uint32_t index;  /* slot number 0..job->slots-1: index of the registered buffer */
 	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
+	uint16_t file;   /* index of fd among the registered files */
+	int32_t fd;
+	uint32_t group;  /* the job loop's */
 	int64_t result;  /* bytes moved, or -errno */
 	void *priv;      /* the engine's own, zero at open */
 	uint64_t started, submitted, intended, held, reaped; /* ticks; the job loop's */
@@ -346,9 +402,9 @@ struct gpuio_engine {
 	 * returns how many, 0 = the deadline came first. Called with requests in flight only. (reap in turn with short sleeps) */
 	int (*wait)(struct gpuio_job *job, struct gpuio_io **done, unsigned max, uint64_t deadline_ns);
 	/* Makes what was written durable, nothing being in flight; whole: metadata too. 0 or -errno. (fsync, fdatasync of fd) */
-	int (*sync)(struct gpuio_job *job, int whole);
+	int (*sync)(struct gpuio_job *job, uint16_t file, int fd, int whole);
 	/* Reads once, outside windows and from another thread than the worker's, for gpuio_sweep. Bytes or -errno. (pread of fd) */
-	int64_t (*read_back)(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset);
+	int64_t (*read_back)(struct gpuio_job *job, int fd, void *buf, uint32_t length, uint64_t offset);
 };
 
 unsigned gpuio_engine_count(void);                              /* built in, then loaded */

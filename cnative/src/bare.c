@@ -146,6 +146,7 @@ static int run_thread(struct bare *b, unsigned char *buffers)
 			io->buf = buffers + i * slot_stride(b->spec->block);
 			io->length = b->spec->block;
 			io->index = i;
+			io->fd = b->spec->fd;
 			io->op = GPUIO_READ;
 			b->free[b->nfree++] = io;
 		}

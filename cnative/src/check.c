@@ -51,7 +51,7 @@ static int check_kind(const struct gpuio_spec *spec, const struct gpuio_engine *
 		REFUSE(-EINVAL, "sync mode every needs a number of writes between two fdatasync calls, at least 1");
 	if (!engine_moves_data(engine))
 		return 0;
-	if (spec->read_percent < 100 && !spec_aligned(spec))
+	if (spec->read_percent < 100 && !spec_aligned(spec) && !spec->replay.records)
 		REFUSE(-EINVAL, "writes of %" PRIu32 " bytes from offset %" PRIu64 " on are not whole %u-byte sectors, which written "
 		       "data needs to stay verifiable", spec->block, spec->region_offset, GPUIO_SECTOR);
 	return 0;
@@ -95,6 +95,12 @@ static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *
 {
 	if (!engine_moves_data(engine))
 		return 0;
+	for (uint32_t i = 0; spec->replay.records && i < spec->replay.n_files; i++)
+		if (spec->replay.fds[i] < 0 || fcntl(spec->replay.fds[i], F_GETFD) < 0)
+			REFUSE(-EBADF, "file descriptor %d of file %" PRIu32 " is not open; the engine %s needs a file",
+			       spec->replay.fds[i], i, engine->name);
+	if (spec->replay.records)
+		return 0;
 	if (spec->fd < 0 || fcntl(spec->fd, F_GETFD) < 0)
 		REFUSE(-EBADF, "file descriptor %d is not open; the engine %s needs a file", spec->fd, engine->name);
 	return 0;
@@ -115,8 +121,10 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 	if (rc == 0)
 		rc = check_gpus(spec, why);
 	if (rc == 0)
-		rc = check_file(spec, engine, why);
+		rc = gpuio_replay_check(spec, engine_moves_data(engine), why);
 	if (rc == 0)
+		rc = check_file(spec, engine, why);
+	if (rc == 0 && !spec->replay.records)
 		rc = gpuio_offsets_init(&offsets, spec, spec->jobs - 1, why);
 	return rc;
 }

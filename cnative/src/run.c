@@ -35,6 +35,7 @@ static void free_worker(struct gpuio_worker *w)
 	free(w->free);
 	free(w->batch);
 	free(w->done);
+	free(w->heap.at);
 	free(w->side);
 	free(w->stage);
 }
@@ -55,9 +56,18 @@ static void free_run(struct gpuio_run *run)
 	free(run->cpus);
 	free(run->sq_cpus);
 	free(run->arrivals);
+	free(run->seeds);
+	gpuio_replay_free(run->replay);
 	free(run->gpus);
 	free(run->gpu_library);
 	free(run);
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+	void *to = malloc(bytes);
+
+	return to ? memcpy(to, from, bytes) : NULL;
 }
 
 static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buffers)
@@ -86,9 +96,27 @@ static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buf
 			w->slots[i].buf = buffers + ((uint64_t)index * slots + i) * stride;
 		w->slots[i].length = run->spec.block;
 		w->slots[i].index = i;
+		w->slots[i].fd = run->spec.fd;
 		w->slots[i].result = GPUIO_UNUSED;
 	}
-	return gpuio_offsets_init(&w->offsets, &run->spec, index, NULL);
+	if (!run->replay)
+		return gpuio_offsets_init(&w->offsets, &run->spec, index, NULL);
+	w->heap.at = calloc(run->replay->heap_size, sizeof(*w->heap.at));
+	return w->heap.at ? 0 : -ENOMEM;
+}
+
+static int make_replay(struct gpuio_run *run)
+{
+	const struct gpuio_replay_spec *spec = &run->spec.replay;
+
+	run->seeds = spec->records ? copy_of(spec->seeds, spec->n_files * sizeof(*spec->seeds)) :
+				     copy_of(&run->spec.pattern_seed, sizeof(run->spec.pattern_seed));
+	if (!run->seeds)
+		return -ENOMEM;
+	if (!spec->records)
+		return 0;
+	run->replay = gpuio_replay_new(spec, run->spec.jobs);
+	return run->replay ? 0 : -ENOMEM;
 }
 
 static int make_locks(struct gpuio_run *run)
@@ -105,13 +133,6 @@ static int make_locks(struct gpuio_run *run)
 	pthread_condattr_destroy(&attr);
 	run->locks_ready = true;
 	return 0;
-}
-
-static void *copy_of(const void *from, size_t bytes)
-{
-	void *to = malloc(bytes);
-
-	return to ? memcpy(to, from, bytes) : NULL;
 }
 
 /* The caller's lists may go once the run is open. */
@@ -215,7 +236,7 @@ static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *en
 	gpuio_hist_reset(&run->response);
 	gpuio_hist_reset(&run->copy);
 	gpuio_hist_reset(&run->total);
-	if (copy_lists(run, spec))
+	if (copy_lists(run, spec) || make_replay(run))
 		return rc;
 	run->workers = aligned_alloc(64, spec->jobs * sizeof(*run->workers));
 	if (!run->workers)

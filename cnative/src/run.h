@@ -14,6 +14,7 @@
 #include "gpuio.h"
 #include "offsets.h"
 #include "process.h"
+#include "replay.h"
 #include "side.h"
 
 #define GPUIO_MAX_ERRORS 64
@@ -49,6 +50,7 @@ struct gpuio_worker {
 	bool observable;    /* submit returns before the I/O is over and has really submitted it */
 	bool verifies;      /* every read is checked inside the window */
 	bool scheduled;     /* open loop */
+	bool holds;         /* held_record has been drawn and is not begun */
 	bool synchronous;   /* the engine is */
 	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
@@ -60,6 +62,9 @@ struct gpuio_worker {
 	uint64_t share;     /* requests of this window */
 	uint64_t issued;    /* of them, taken by the engine */
 	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
+	struct gpuio_heap heap; /* records: groups that this worker has let go, to start later */
+	uint64_t held_record;
+	uint32_t held_group;
 	struct gpuio_tally tally;
 	struct gpuio_worker_result result;
 	uint64_t finished;  /* generation of the last window it finished; under run->lock */
@@ -76,6 +81,8 @@ struct gpuio_run {
 	uint64_t *arrivals;
 	char *library, *gpu_library;
 	int32_t *gpus;
+	uint64_t *seeds;         /* of the pattern, by file; one entry without records */
+	struct gpuio_replay *replay; /* NULL without records */
 	const struct gpuio_engine *engine;
 	struct gpuio_worker *workers;
 	uint32_t effective;
@@ -109,6 +116,8 @@ int gpuio_closed_loop(struct gpuio_worker *w);
 int gpuio_open_loop(struct gpuio_worker *w);
 /* staged.c: the same for GPU memory that is reached by copies, closed and open. */
 int gpuio_staged_loop(struct gpuio_worker *w);
+/* replay_loop.c: over records. */
+int gpuio_replay_loop(struct gpuio_worker *w);
 /* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
 bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);
 /* window.c */

@@ -30,6 +30,7 @@ void gpuio_note_error(struct gpuio_tally *t, int error, int op, uint64_t offset)
 void gpuio_check_read(struct gpuio_worker *w, const struct gpuio_io *io);
 void gpuio_stamp_write(struct gpuio_worker *w, const struct gpuio_io *io);
 void gpuio_sync_file(struct gpuio_worker *w, bool whole);
+void gpuio_sync_one(struct gpuio_worker *w, uint16_t file, int fd, bool whole);
 
 /* Requests that ended at the same time and began at the same time: each of their latencies is one number. */
 struct gpuio_alike {

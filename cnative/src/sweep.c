@@ -29,9 +29,9 @@ static int64_t read_once(struct gpuio_worker *w, const struct gpuio_io *io, void
 	ssize_t n;
 
 	if (w->job.engine->read_back)
-		return w->job.engine->read_back(&w->job, scratch, io->length, io->offset);
+		return w->job.engine->read_back(&w->job, io->fd, scratch, io->length, io->offset);
 	do {
-		n = pread(w->run->spec.fd, scratch, io->length, (off_t)io->offset);
+		n = pread(io->fd, scratch, io->length, (off_t)io->offset);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -50,7 +50,7 @@ static int read_back(struct gpuio_worker *w, const struct gpuio_io *io, void *sc
 		return -err;
 	}
 	if (n == (int64_t)io->length)
-		bad = gpuio_pattern_check(scratch, io->length, io->offset, w->run->spec.pattern_seed, &first);
+		bad = gpuio_pattern_check(scratch, io->length, io->offset, w->run->seeds[io->file], &first);
 	judge(finding, bad, first);
 	return 0;
 }
@@ -75,7 +75,7 @@ static int sweep_slot(struct gpuio_worker *w, const struct gpuio_io *io, void *s
 			judge(finding, wrong, first);
 		return rc;
 	}
-	bad = gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first);
+	bad = gpuio_pattern_check(io->buf, io->length, io->offset, w->run->seeds[io->file], &first);
 	judge(finding, bad, first);
 	return 0;
 }

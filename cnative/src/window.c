@@ -107,7 +107,7 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 	gpuio_hist_reset(&run->response);
 	gpuio_hist_reset(&run->copy);
 	gpuio_hist_reset(&run->total);
-	window->scheduled = run->spec.n_arrivals;
+	window->scheduled = run->replay ? run->replay->timed : run->spec.n_arrivals;
 	window->start_ns = run->start_ns;
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
 		const struct gpuio_worker *w = &run->workers[i];
@@ -120,7 +120,7 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 			gpuio_hist_merge(&run->copy, &w->copy);
 			gpuio_hist_merge(&run->total, &w->total);
 		}
-		if (!w->scheduled)
+		if (!w->scheduled && !run->replay)
 			continue;
 		gpuio_hist_merge(&run->lag, &w->lag);
 		gpuio_hist_merge(&run->response, &w->response);
@@ -165,30 +165,25 @@ static int32_t stuck_worker(const struct gpuio_run *run)
 	return -1;
 }
 
-int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
+static int begin(struct gpuio_run *run, struct gpuio_window *window, struct gpuio_why *why)
+{
+	gpuio_say(why, "%s", "");
+	memset(window, 0, sizeof(*window));
+	window->stuck_worker = -1;
+	if (!run->spent)
+		return 0;
+	gpuio_say(why, "a window of this run failed or passed its deadline: close the run");
+	return -ECANCELED;
+}
+
+/* Lets the workers do their shares; `ios` in all, for the sentence that says what was not over. */
+static int run_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
 {
 	double seconds = (double)run->spec.timeout_ns / 1e9;
 	uint64_t deadline = 0;
 	bool late;
 	int rc;
 
-	gpuio_say(why, "%s", "");
-	memset(window, 0, sizeof(*window));
-	window->stuck_worker = -1;
-	if (run->spent) {
-		gpuio_say(why, "a window of this run failed or passed its deadline: close the run");
-		return -ECANCELED;
-	}
-	if (ios == 0) {
-		gpuio_say(why, "a window needs at least one I/O");
-		return -EINVAL;
-	}
-	if (run->spec.arrivals && ios != run->spec.n_arrivals) {
-		gpuio_say(why, "a window of %" PRIu64 " I/Os does not fit a schedule of %" PRIu64 " arrivals: it is the whole schedule",
-			  ios, run->spec.n_arrivals);
-		return -EINVAL;
-	}
-	share_out(run, ios);
 	pthread_mutex_lock(&run->lock);
 	run->finished = 0;
 	run->generation++;
@@ -218,6 +213,57 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 			  "a longer time-out", ios, seconds, window->ios);
 		return -ETIMEDOUT;
 	}
+	return rc;
+}
+
+int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
+{
+	int rc = begin(run, window, why);
+
+	if (rc)
+		return rc;
+	if (ios == 0) {
+		gpuio_say(why, "a window needs at least one I/O");
+		return -EINVAL;
+	}
+	if (run->replay) {
+		gpuio_say(why, "this run replays records: its windows are groups of them");
+		return -EINVAL;
+	}
+	if (run->spec.arrivals && ios != run->spec.n_arrivals) {
+		gpuio_say(why, "a window of %" PRIu64 " I/Os does not fit a schedule of %" PRIu64 " arrivals: it is the whole schedule",
+			  ios, run->spec.n_arrivals);
+		return -EINVAL;
+	}
+	share_out(run, ios);
+	return run_window(run, ios, window, why);
+}
+
+int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
+		 struct gpuio_why *why)
+{
+	const struct gpuio_replay_spec *spec = &run->spec.replay;
+	int rc = begin(run, window, why);
+	uint64_t end;
+
+	if (rc)
+		return rc;
+	if (!run->replay) {
+		gpuio_say(why, "this run has no records: its windows are numbers of I/Os");
+		return -EINVAL;
+	}
+	if (n == 0 || first >= spec->n_groups || n > spec->n_groups - first) {
+		gpuio_say(why, "groups %" PRIu32 " to %" PRIu64 " of %" PRIu32 ": name at least one that is there", first,
+			  (uint64_t)first + n, spec->n_groups);
+		return -EINVAL;
+	}
+	gpuio_replay_rewind(run->replay, first, n, 1.0 / run->clock.ns_per_tick, run->spec.jobs);
+	for (uint32_t i = 0; i < run->spec.jobs; i++)
+		run->workers[i].share = UINT64_MAX;
+	end = first + n < spec->n_groups ? spec->groups[first + n].first : spec->n_records;
+	rc = run_window(run, end - spec->groups[first].first, window, why);
+	if (window->stuck_worker < 0)
+		gpuio_replay_report(run, results);
 	return rc;
 }
 

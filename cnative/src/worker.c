@@ -98,14 +98,14 @@ static void choose_ways(struct gpuio_worker *w)
 	w->scheduled = spec->arrivals != NULL;
 	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */
 	w->coarse = w->observable && !w->stage && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
-		    !w->scheduled;
+		    !w->scheduled && !w->run->replay;
 	w->unit = w->merged ? spec->depth : spec->submit_batch;
 	/* A queue that is emptied again and again, or filled by arrivals, has no ramp that could be told from the rest. */
-	w->ramp = w->scheduled || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
+	w->ramp = w->scheduled || w->run->replay || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
 	w->ticks_per_ns = 1.0 / w->run->clock.ns_per_tick;
 	w->late_ticks = (uint64_t)((double)(gap > LATE_NS ? gap : LATE_NS) * w->ticks_per_ns);
 	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
-	if (w->scheduled)
+	if (w->scheduled || w->run->replay)
 		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }
 
@@ -226,14 +226,17 @@ static int run_share(struct gpuio_worker *w)
 	t->flow.last = t->total.last = stamp(&w->ticker);
 	if (w->result.error)
 		return w->result.error;
-	if (w->stage)
+	if (w->run->replay)
+		rc = gpuio_replay_loop(w);
+	else if (w->stage)
 		rc = gpuio_staged_loop(w);
 	else
 		rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
-	if (rc == 0 && w->run->spec.sync == GPUIO_SYNC_END)
+	if (rc == 0 && !w->run->replay && w->run->spec.sync == GPUIO_SYNC_END)
 		gpuio_sync_file(w, true);
 	t->reads = t->ios - t->writes;
-	t->bytes = t->ios * w->run->spec.block;
+	if (!w->run->replay)
+		t->bytes = t->ios * w->run->spec.block;
 	return rc;
 }
 

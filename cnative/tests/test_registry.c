@@ -40,7 +40,7 @@ int main(void)
 
 	refused("./nowhere.so", -ENOENT, "nowhere.so");
 	refused("./no_table.so", -EINVAL, "no table named gpuio_engine");
-	refused("./wrong_abi.so", -EPROTO, "engine ABI 3 and this is 2");
+	refused("./wrong_abi.so", -EPROTO, "engine ABI 4 and this is 3");
 	refused("./incomplete.so", -EINVAL, "lacks its name or one of");
 	refused("./taken_name.so", -EEXIST, "an engine named psync is there already");
 

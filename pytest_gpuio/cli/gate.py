@@ -70,6 +70,13 @@ def parser() -> argparse.ArgumentParser:
     how = result.add_mutually_exclusive_group()
     how.add_argument("--pairs", dest="mode", action="store_const", const="pairs", help="runs are pairs, in their order")
     how.add_argument("--lookback", dest="mode", action="store_const", const="lookback", help="runs are no pairs")
+    add_judging_options(result)
+    result.add_argument("--simulate", type=int, metavar="TRIALS", help="try the rules on simulated hosts instead")
+    return result
+
+
+def add_judging_options(result: argparse.ArgumentParser) -> None:
+    """Adds the options of every command that judges runs."""
     result.add_argument("--policy", metavar="FILE", help="rules by axis: metrics, effects, what to ignore (TOML)")
     result.add_argument("--metric", action="append", metavar="NAME", help=f"judge these only: {', '.join(METRICS)}")
     result.add_argument("--min-effect", metavar="SHARE", help="smaller changes do not count; default 3%%")
@@ -81,8 +88,6 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--json", metavar="FILE", help="write everything as JSON (- = standard output)")
     result.add_argument("--junit", metavar="FILE", help="write JUnit XML")
     result.add_argument("--markdown", metavar="FILE", help="append Markdown (a pull request's summary)")
-    result.add_argument("--simulate", type=int, metavar="TRIALS", help="try the rules on simulated hosts instead")
-    return result
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,14 +103,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _simulate(arguments)
     if not arguments.baseline or not arguments.new:
         raise ConfigError("name both: --baseline FILE ... and --new FILE ... (gpuio gate --help shows examples).")
-    policy = _policy(arguments)
+    policy = policy_of(arguments)
     baseline = _last(read_runs(arguments.baseline), arguments.baseline_last)
     new = read_runs(arguments.new)
     confirm, confirm_baseline = read_runs(arguments.confirm), read_runs(arguments.confirm_baseline)
     _refuse_shared(baseline, new, confirm, confirm_baseline)
     mode: Mode | None = arguments.mode
     report = judge(baseline, new, policy, confirm_baseline=confirm_baseline, confirm=confirm, mode=mode)
-    _write(report, arguments)
+    write_report(report, arguments)
     return report.status(strict=arguments.strict)
 
 
@@ -129,27 +134,37 @@ def _simulate(arguments: argparse.Namespace) -> int:
         if arguments.json == "-":
             sys.stdout.write(text)
         else:
-            _put(arguments.json, text, "w")
+            put(arguments.json, text, "w")
     return 0
 
 
-def _write(report: GateReport, arguments: argparse.Namespace) -> None:
+def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
+    """Prints a report and writes it where ``--json``, ``--junit`` and ``--markdown`` say.
+
+    Raises:
+        ConfigError: a file cannot be written.
+    """
     if arguments.json != "-":
-        width, colour = _terminal()
+        width, colour = terminal()
         sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
     if arguments.json:
         text = strict_json.dumps(gate_data(report, strict=arguments.strict), indent=1) + "\n"
         if arguments.json == "-":
             sys.stdout.write(text)
         else:
-            _put(arguments.json, text, "w")
+            put(arguments.json, text, "w")
     if arguments.junit:
-        _put(arguments.junit, gate_junit(report), "w")
+        put(arguments.junit, gate_junit(report), "w")
     if arguments.markdown:
-        _put(arguments.markdown, gate_markdown(report), "a")
+        put(arguments.markdown, gate_markdown(report), "a")
 
 
-def _policy(arguments: argparse.Namespace) -> Policy:
+def policy_of(arguments: argparse.Namespace) -> Policy:
+    """The policy of ``--policy``, ``--metric``, ``--min-effect`` and ``--allow``.
+
+    Raises:
+        ConfigError: a malformed one.
+    """
     policy = read_policy(arguments.policy) if arguments.policy else Policy()
     if arguments.min_effect is not None:
         policy = with_effect(policy, parse_effect(arguments.min_effect, "--min-effect"))
@@ -181,13 +196,19 @@ def _refuse_shared(*groups: list[RunFile]) -> None:
             seen.add(path)
 
 
-def _terminal() -> tuple[int, bool]:
+def terminal() -> tuple[int, bool]:
+    """Columns of the terminal (at least 80), and whether it shows colours."""
     import shutil
 
     return max(80, shutil.get_terminal_size((120, 24)).columns), sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def _put(path: str, text: str, mode: str) -> None:
+def put(path: str, text: str, mode: str) -> None:
+    """Writes a file the user named.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     try:
         with Path(path).open(mode, encoding="utf-8") as out:
             out.write(text)

@@ -8,18 +8,21 @@ from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
 from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
 from pytest_gpuio.engine.pool import Pool, PoolInfo
+from pytest_gpuio.engine.replay import NEVER, Replay, results_for
 from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
 from pytest_gpuio.engine.spec import KNOBS, RunSpec
 
 __all__ = [
     "HISTOGRAMS",
     "KNOBS",
+    "NEVER",
     "BareResult",
     "Clock",
     "GpuInfo",
     "Histogram",
     "Pool",
     "PoolInfo",
+    "Replay",
     "Run",
     "RunSpec",
     "Sweep",
@@ -37,4 +40,5 @@ __all__ = [
     "pattern_check",
     "pattern_fill",
     "probe",
+    "results_for",
 ]

@@ -12,9 +12,12 @@ from pytest_gpuio.engine.clock import Clock
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.native import check, native, new_why, text
 from pytest_gpuio.engine.pool import Pool
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.engine.spec import RunSpec, knob_names, to_native
 
 if TYPE_CHECKING:
+    from array import array
+
     from _typeshed import ReadableBuffer
 
 
@@ -67,7 +70,8 @@ class Window:
         max_in_flight: sum over workers of each one's largest number in flight.
         verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
         scheduled: open loop: arrivals of this window; 0 = closed loop.
-        late: of them sent more than max(200 us, one mean gap) after their intended start.
+        late: of them sent more than max(200 us, one mean gap) after their intended start. Of a replay, both count
+            groups that have a time.
         total_in_flight, total_ns, total_ios, total_lat_ns, total_rate, max_total: GPU memory reached by copies: as
             ``mean_in_flight`` and so on, for requests until their bytes are in GPU memory (writes: from before they
             leave it); the others are then the device's part.
@@ -159,7 +163,8 @@ class Run:
             struct.stop = ffi.cast("uint32_t *", self._stop)
         out, why = ffi.new("struct gpuio_run **"), new_why()
         code = lib.gpuio_open(struct, out, why)
-        del keep
+        #: A replay reads its records where they are.
+        self._kept = keep if spec.replay is not None else None
         check(code, why, f"opening the engine {spec.engine}")
         self._run = ffi.gc(out[0], lib.gpuio_close)
 
@@ -180,6 +185,32 @@ class Run:
         if not 0 < ios < 1 << 64:
             raise EngineError(f"a window of {ios} I/Os: use 1 or more", errno.EINVAL)
         check(native().lib.gpuio_window(self._open, ios, out, why), why, f"a window of {ios:,} I/Os")
+        return self._window(out)
+
+    def replay(self, first: int, count: int, results: array[int]) -> Window:
+        """One timed stretch over the records of ``count`` groups from number ``first`` on.
+
+        Args:
+            first: number of the first group.
+            count: number of groups. Times count from the earliest of them, and what they depend on outside is taken for
+                done.
+            results: receives :data:`~pytest_gpuio.engine.replay.RESULTS` numbers per group, see
+                :func:`~pytest_gpuio.engine.replay.results_for`.
+
+        Raises:
+            EngineError: as :meth:`window`; there are no such groups, or too little room for the results.
+        """
+        ffi, out, why = native().ffi, native().ffi.new("struct gpuio_window *"), new_why()
+        if not (0 <= first < 1 << 32 and 0 < count < 1 << 32):
+            raise EngineError(f"groups {first} to {first + count}: name at least one that is there", errno.EINVAL)
+        if len(results) < RESULTS * count:
+            raise EngineError(f"room for {len(results)} numbers is too little for {count} groups", errno.EINVAL)
+        room = ffi.from_buffer("struct gpuio_group_result[]", results, require_writable=True)
+        code = native().lib.gpuio_replay(self._open, first, count, room, out, why)
+        check(code, why, f"a window of {count:,} groups")
+        return self._window(out)
+
+    def _window(self, out: Any) -> Window:
         values = {field.name: getattr(out, field.name) for field in fields(Window) if field.name != "workers"}
         return Window(**values, workers=self._workers())
 

@@ -13,6 +13,7 @@ from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.engines import find_liburing, needs_liburing
 from pytest_gpuio.engine.gpus import find_libcuda
 from pytest_gpuio.engine.native import native
+from pytest_gpuio.engine.replay import Replay, fill
 
 Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
@@ -65,6 +66,8 @@ class RunSpec:
         gpu_library: CUDA driver to open; None = ``$GPUIO_LIBCUDA``, else the system's.
         copy_wait: how the end of a copy is waited for when nothing else can be done: ``spin``, or ``sleep``.
         copy_streams: CUDA streams of each worker; 0 = 1. copy_ahead: staging slots beyond the depth; 0 = chosen.
+        replay: records to issue; then order, region, arrivals and sync are not used, windows are :meth:`Run.replay`,
+            and ``read_percent`` only says whether there are writes (below 100). None = the engine draws offsets.
         gpu_check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
     """
 
@@ -100,6 +103,7 @@ class RunSpec:
     copy_streams: int = 0
     copy_ahead: int = 0
     gpu_check: GpuCheck = "kernel"
+    replay: Replay | None = None
 
 
 def _bits(spec: RunSpec) -> int:
@@ -207,4 +211,6 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
         out.library = keep[-1]
+    if spec.replay is not None:
+        fill(spec.replay, out.replay, keep)
     return out, keep

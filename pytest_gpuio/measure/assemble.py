@@ -11,11 +11,12 @@ from pytest_gpuio.datapaths import Evidence
 from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
+from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,22 @@ def _drift(found: drift.Drift) -> Drift:
     }
 
 
+def _placement(seen: Observed) -> Placement:
+    near = device_nodes(seen.devices)
+    placed = worker_distance(seen.devices, seen.plan.cpus)
+    buffers = seen.outcome["buffer_nodes"]
+    return {
+        "requested": seen.plan.numa,
+        "worker_cpus": seen.outcome["worker_cpus"],
+        "irq_cpus": seen.outcome["irq_cpus"],
+        "device_nodes": None if near is None else list(near),
+        "worker_nodes": list(seen.nodes) or None,
+        "buffer_nodes": None if buffers is None else list(buffers),
+        "distance": placed.distance,
+        "evidence": placed.evidence,
+    }
+
+
 def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
@@ -198,7 +215,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "syncs": sum(w["syncs"] for w in windows),
             "sync_seconds": sum(w["sync_ns"] for w in windows) / 1e9,
         },
-        placement={"worker_cpus": outcome["worker_cpus"], "irq_cpus": outcome["irq_cpus"]},
+        placement=_placement(seen),
         target={
             "name": cell.target,
             "path": plan.path or "(none)",

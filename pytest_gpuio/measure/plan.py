@@ -59,6 +59,8 @@ class Plan:
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         daemons: process ids outside whose CPU is added.
+        numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
+        foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -102,6 +104,9 @@ class Plan:
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
+    numa: str = "near"
+    node: int | None = None
+    foreign_zeros: float | None = None
 
     @property
     def blocks(self) -> int:

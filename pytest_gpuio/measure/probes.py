@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import GpuioError
-from pytest_gpuio.media import classify
+from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
 from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
 
 
@@ -37,7 +37,7 @@ def _io_poll(target: str) -> str | None:
         )
     without = [device.name for device in medium.devices if not device.io_poll]
     if not without:
-        return None
+        return _unpolled_top(target, [device.name for device in medium.devices])
     nvme = all(name.startswith("nvme") for name in without)
     remedy = (
         "boot with nvme.poll_queues=N, or reload the driver: modprobe -r nvme; modprobe nvme poll_queues=N"
@@ -45,6 +45,24 @@ def _io_poll(target: str) -> str | None:
         else "only drivers with poll queues (nvme, null_blk, virtio_blk with num_poll_queues) can be polled"
     )
     return f"{', '.join(without)}: queue/io_poll is 0, so completions would come by interrupt; {remedy}"
+
+
+def _unpolled_top(target: str, below: Sequence[str]) -> str | None:
+    """The sentence for a device that requests enter by (md, loop) and that does not pass polling on."""
+    top = top_device(target)
+    if top is None or top.io_poll is not False:
+        return None
+    return (
+        f"{top.name} does not pass polling on (queue/io_poll is 0), though {', '.join(below)} below it could be "
+        "polled: measure that, or stack with device mapper, which does pass it on"
+    )
+
+
+def _cold_cache(target: str) -> str | None:
+    kind = classify(target).file_system
+    if kind not in MEMORY_FILE_SYSTEMS:
+        return None
+    return f"the page cache of {kind} is where its files lie and cannot be emptied: use --gpuio-cache=hot"
 
 
 def _nvme_passthrough(target: str) -> str | None:
@@ -71,6 +89,7 @@ _OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
 }
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "o_direct": refuses_direct,
+    "cold_cache": _cold_cache,
     "dax": refuses_dax,
     "file_io": _file_io,
     "io_poll": _io_poll,

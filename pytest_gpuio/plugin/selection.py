@@ -363,7 +363,8 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
             kept.append(item)
             continue
         cell = item.stash.get(CELL, None)
-        if cell is None:
+        wanted = run.settings.cases
+        if cell is None or (wanted is not None and cell.case not in wanted):
             dropped.append(item)
         elif _possible(cell, run):
             kept.append(item)

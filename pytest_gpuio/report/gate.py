@@ -125,12 +125,16 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 
 
 def _figures(decision: Decision) -> tuple[str, ...]:
-    change = "-" if decision.change is None else f"{decision.change:+.1%}"
-    interval = "-" if decision.interval is None else "{:+.1%} .. {:+.1%}".format(*decision.interval)
+    change = "-" if decision.change is None else _change(decision.change)
+    interval = "-" if decision.interval is None else " .. ".join(map(_change, decision.interval))
     p = "-" if decision.p is None else f"{decision.p:.2g}"
     floor = decision.noise_floor
     noisy = floor is not None and decision.least_effect == floor
     return change, interval, p, f"{decision.least_effect:.1%}{' (noise)' if noisy else ''}"
+
+
+def _change(value: float) -> str:
+    return f"{value:+.1%}" if value < 1.0 else f"x{1.0 + value:.3g}"
 
 
 def _summary(report: GateReport) -> list[str]:

@@ -255,10 +255,21 @@ class Syncs(TypedDict):
 
 
 class Placement(TypedDict):
-    """CPUs of the workers (-1 = not pinned), and those that serve the target's interrupts; null where unknown."""
+    """Where workers and buffers were asked to lie and where they did; null where unknown.
 
+    ``requested`` is ``near`` the device, ``any``, or the number of a NUMA node; -1 of ``worker_cpus`` is not pinned;
+    ``irq_cpus`` serve the target's interrupts. ``distance`` is from the workers' CPUs to the farthest device
+    (``same_node``, ``other_node``, ``unknown``), for the reason in ``evidence``.
+    """
+
+    requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    device_nodes: list[int] | None
+    worker_nodes: list[int] | None
+    buffer_nodes: list[int] | None
+    distance: str
+    evidence: str
 
 
 class Target(TypedDict):

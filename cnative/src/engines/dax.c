@@ -112,6 +112,10 @@ static int dax_open(struct gpuio_job *job)
 	job->priv = s;
 	if (!s)
 		return -ENOMEM;
+	if (job->spec->replay.records) {
+		gpuio_say(&job->why, "dax does not replay records: use the data path mmap on such a file");
+		return -ENOTSUP;
+	}
 	if (fstat(job->spec->fd, &st) != 0)
 		return -errno;
 	s->device = S_ISCHR(st.st_mode);
@@ -170,15 +174,17 @@ static int dax_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned min,
 }
 
 /* With MAP_SYNC a write was durable when it ended, and the file's own metadata when its page was first touched. */
-static int dax_sync(struct gpuio_job *job, int whole)
+static int dax_sync(struct gpuio_job *job, uint16_t file, int fd, int whole)
 {
 	struct dax_state *s = job->priv;
 
+	(void)file;
+	(void)fd;
 	return s->how ? 0 : gpuio_mapped_sync(&s->m, whole);
 }
 
 /* Another way than the map where there is one: what pread returns was really stored. */
-static int64_t dax_read_back(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset)
+static int64_t dax_read_back(struct gpuio_job *job, int fd, void *buf, uint32_t length, uint64_t offset)
 {
 	struct dax_state *s = job->priv;
 	ssize_t got;
@@ -186,7 +192,7 @@ static int64_t dax_read_back(struct gpuio_job *job, void *buf, uint32_t length, 
 	if (s->device)
 		return offset + length > s->m.size ? -EINVAL :
 		       gpuio_sigbus_guard(load, NULL, buf, s->m.map + (offset - s->m.from), length);
-	got = pread(job->spec->fd, buf, length, (off_t)offset);
+	got = pread(fd, buf, length, (off_t)offset);
 	return got < 0 ? -errno : got;
 }
 

@@ -10,18 +10,17 @@
 #include "engines/sigbus.h"
 #include "why.h"
 
-int gpuio_mapped_prepare(struct gpuio_job *job, struct gpuio_mapped *m, uint64_t size, uint64_t align)
+static int hold_and_measure(struct gpuio_job *job, struct gpuio_mapped *m, int fd, uint64_t size)
 {
-	const struct gpuio_spec *spec = job->spec;
-	uint64_t end = spec->region_offset + spec->region_bytes;
 	int rc = gpuio_sigbus_hold();
 
 	if (rc)
 		return rc;
 	m->guarded = true;
+	m->fd = fd;
 	m->size = size;
 	if (size == 0) {
-		off_t asked = lseek(spec->fd, 0, SEEK_END); /* block devices have no st_size; the offset is not used */
+		off_t asked = lseek(fd, 0, SEEK_END); /* block devices have no st_size; the offset is not used */
 
 		if (asked < 0) {
 			rc = -errno;
@@ -30,16 +29,33 @@ int gpuio_mapped_prepare(struct gpuio_job *job, struct gpuio_mapped *m, uint64_t
 		}
 		m->size = (uint64_t)asked;
 	}
+	return 0;
+}
+
+int gpuio_mapped_prepare(struct gpuio_job *job, struct gpuio_mapped *m, uint64_t size, uint64_t align)
+{
+	const struct gpuio_spec *spec = job->spec;
+	uint64_t end = spec->region_offset + spec->region_bytes;
+	int rc = hold_and_measure(job, m, spec->fd, size);
+
 	m->from = spec->region_offset / align * align;
 	m->bytes = (end - m->from + align - 1) / align * align;
-	return 0;
+	return rc;
+}
+
+int gpuio_mapped_prepare_file(struct gpuio_job *job, struct gpuio_mapped *m, uint32_t file, uint64_t align)
+{
+	int rc = hold_and_measure(job, m, job->spec->replay.fds[file], 0);
+
+	m->bytes = (m->size + align - 1) / align * align;
+	return rc;
 }
 
 int gpuio_mapped_map(struct gpuio_job *job, struct gpuio_mapped *m, int flags)
 {
 	const struct gpuio_spec *spec = job->spec;
 	int protection = PROT_READ | (spec->read_percent < 100 ? PROT_WRITE : 0);
-	void *map = mmap(NULL, m->bytes, protection, flags, spec->fd, (off_t)m->from);
+	void *map = mmap(NULL, m->bytes, protection, flags, m->fd, (off_t)m->from);
 
 	if (map == MAP_FAILED)
 		return -errno;

@@ -9,6 +9,7 @@
 #include "gpuio.h"
 
 struct gpuio_mapped {
+	int fd;
 	unsigned char *map;     /* of file offset `from` on */
 	uint64_t from, bytes;
 	uint64_t size;          /* of the file at open; what ends beyond is a short I/O, as read would say */
@@ -17,8 +18,10 @@ struct gpuio_mapped {
 	struct gpuio_io *done;  /* waits to be reaped */
 };
 
-/* Holds SIGBUS, finds the part of the file to be mapped in steps of `align` bytes. `size` 0 = ask the file. 0 or -errno, with job->why. */
+/* Holds SIGBUS, finds the part of the file to be mapped in steps of `align` bytes: the spec's region of its file, or all of the file of
+ * a replay. `size` 0 = ask the file. 0 or -errno, with job->why. */
 int gpuio_mapped_prepare(struct gpuio_job *job, struct gpuio_mapped *m, uint64_t size, uint64_t align);
+int gpuio_mapped_prepare_file(struct gpuio_job *job, struct gpuio_mapped *m, uint32_t file, uint64_t align);
 /* mmap with these flags. 0 or -errno; job->why is not touched. */
 int gpuio_mapped_map(struct gpuio_job *job, struct gpuio_mapped *m, int flags);
 /* The sentence for a map that failed; returns -err. */

@@ -102,7 +102,7 @@ static int skeleton_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned
 
 		s->head = (s->head + 1) % s->size;
 		s->count--;
-		io->result = move(job->spec->fd, io);
+		io->result = move(io->fd, io);
 		done[n++] = io;
 	}
 	return (int)n;

@@ -36,6 +36,15 @@ static int fix_buffers(struct gpuio_job *job, struct uring_state *s)
 	return rc;
 }
 
+static int register_files(struct gpuio_job *job, struct uring_state *s)
+{
+	const struct gpuio_replay_spec *replay = &job->spec->replay;
+
+	if (replay->records)
+		return s->lib.register_files(&s->ring, replay->fds, replay->n_files);
+	return s->lib.register_files(&s->ring, &job->spec->fd, 1);
+}
+
 int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 {
 	uint32_t asked = job->spec->knobs & s->knobs;
@@ -56,7 +65,7 @@ int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 		}
 	}
 	if (asked & GPUIO_KNOB_REGISTERED_FILES || must) {
-		rc = s->lib.register_files(&s->ring, &s->fd, 1);
+		rc = register_files(job, s);
 		if (rc)
 			gpuio_say(&job->why, "registered files are off: registering failed (%s)", strerror(-rc));
 		if (rc && (require || must))
@@ -64,7 +73,7 @@ int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 		if (rc == 0) {
 			job->effective |= GPUIO_KNOB_REGISTERED_FILES;
 			s->flags = IOSQE_FIXED_FILE;
-			s->fd = 0;
+			s->registered = true;
 		}
 	}
 	return 0;

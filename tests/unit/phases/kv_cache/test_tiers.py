@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gpuio.core.errors import ConfigError
@@ -23,6 +23,7 @@ def tree(requests):
     return [[names.setdefault(tuple(path[: depth + 1]), len(names)) for depth in range(len(path))] for path in requests]
 
 
+@settings(deadline=None)
 @given(REFERENCES)
 def test_distances_count_the_others_in_between(ids):
     expected = []
@@ -32,6 +33,7 @@ def test_distances_count_the_others_in_between(ids):
     assert stack_distances(np.array(ids, dtype=np.int64)).tolist() == expected
 
 
+@settings(deadline=None)
 @given(REFERENCES, st.integers(0, 14))
 def test_an_lru_cache_holds_what_the_distance_says(ids, capacity):
     cache, held = OrderedDict(), []
@@ -45,6 +47,7 @@ def test_an_lru_cache_holds_what_the_distance_says(ids, capacity):
     assert ((distance >= 0) & (distance < capacity)).tolist() == held
 
 
+@settings(deadline=None)
 @given(REQUESTS, st.integers(0, 4), st.integers(0, 5), st.none() | st.integers(0, 12))
 def test_tiers_against_a_simulation_block_by_block(by_hand, paths, hbm, dram, extra):
     requests = tree(paths)

@@ -161,7 +161,7 @@ def request_lists(draw):
     return requests, [len(path) * 512 - missing for path, missing in zip(paths, short, strict=True)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(
     request_lists(),
     st.sampled_from(sorted(GRANULARITIES)),
