@@ -12,6 +12,8 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, ReplayPlan, VerifyMode
 from pytest_gpuio.measure.records import check_model
 from pytest_gpuio.media import Medium
@@ -93,6 +95,7 @@ class Effort:
         arrival_wait: how an open loop waits. knobs: engine settings the user switched.
         sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
         allow_destroy: raw devices that may be overwritten, as the user named them. force: whatever they carry.
+        numa: where workers and buffers lie: ``near`` the device, ``any``, or the number of a node.
         gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
     """
 
@@ -110,6 +113,7 @@ class Effort:
     daemons: tuple[int, ...] = ()
     allow_destroy: tuple[str, ...] = ()
     force: bool = False
+    numa: str = NEAR
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
 
@@ -132,7 +136,12 @@ def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tupl
 
 
 def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
-    """A CPU per worker, from the highest down since CPU 0 takes the housekeeping; all -1 when they outnumber CPUs."""
+    """A CPU per worker, the last ones of those available; all -1 when workers outnumber CPUs.
+
+    Args:
+        jobs: workers.
+        available: the most wanted last, see :func:`~pytest_gpuio.measure.placement.ordered_cpus`.
+    """
     if jobs > len(available):
         return (-1,) * jobs
     return tuple(reversed(available))[:jobs]
@@ -165,6 +174,7 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
+    wanted_nodes(effort.numa, ())
     choose_poller_cpus(path, choose_cpus(cell.workers, affinity()), affinity())
     if subject.arrivals.kind != "closed" and (isinstance(workload, RecordModel) or workload.round == "region"):
         why = "has times of its own" if isinstance(workload, RecordModel) else "is one pass over the target per round"
@@ -183,6 +193,8 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if isinstance(workload, RecordModel):
         check_model(cell, path, file)
         return
+    if path.engine in LIBRARIES:
+        check_library(subject, effort)
     if workload.round == "region" and path.moves_data:
         least = LEAST_DEPTHS * cell.qd * cell.workers * cell.bs
         if effort.region_bytes < least:
@@ -202,6 +214,31 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         alignment=direct_alignment(nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
     )
+
+
+def check_library(subject: Subject, effort: Effort) -> None:
+    """Refuse what a library's calls cannot do.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    cell, workload = subject.cell, subject.workload
+    assert not isinstance(workload, RecordModel), "check_model comes first"
+    refused = {
+        f"both reads and writes ({workload.name})": 0 < workload.read_percent < 100,
+        f"arrivals on a schedule ({subject.arrivals})": subject.arrivals.kind != "closed",
+        f"durability {cell.durability}": cell.durability not in ("none", "fsync"),
+        f"batches of {cell.batch}": (cell.submit_batch, cell.reap_batch) != (1, 1),
+        f"{cell.gpus} GPUs": cell.gpus > 1,
+        "--gpuio-verify=full": effort.verify == "full",
+        f"blocks of {cell.bs:,} bytes": cell.bs % 512 != 0,
+    }
+    found = [what for what, is_so in refused.items() if is_so]
+    if found:
+        raise ConfigError(
+            f"{subject.path.name} is driven by calls of a library, which do not do {', '.join(found)} here: use "
+            "another data path for it, or leave it out."
+        )
 
 
 def nearest_existing(path: Path) -> Path:
@@ -224,7 +261,9 @@ def make_plan(
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
-    cpus = choose_cpus(cell.workers, affinity())
+    nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
+    available = ordered_cpus(affinity(), nodes)
+    cpus = choose_cpus(cell.workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
     if isinstance(workload, RecordModel):
@@ -268,7 +307,9 @@ def make_plan(
         interrupt_names=interrupt_names(medium),
         cpus=cpus,
         seed=effort.seed,
-        sq_cpus=choose_poller_cpus(path, cpus, affinity()),
+        sq_cpus=choose_poller_cpus(path, cpus, available),
+        numa=effort.numa,
+        node=buffer_node(nodes),
         sq_idle_ms=effort.sq_idle_ms,
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
@@ -277,6 +318,7 @@ def make_plan(
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
         gpus=choose_gpus(cell, effort.gpus),
+        cufile=path.cufile,
         copies=effort.copies,
         replay=replay,
     )

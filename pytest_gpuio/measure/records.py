@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TargetError
 from pytest_gpuio.core.sizes import describe_size
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.plan import ReplayFile, ReplayPlan
 from pytest_gpuio.measure.replay import most_files
 from pytest_gpuio.targets import raw_device
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 _SECTOR: Final = 512
 #: Share of a cell's time that one pass of a timed model may take, so that there are passes to compare.
 _PASSES: Final = 3
-_UNALIGNED_ENGINES: Final = ("io_uring_cmd", "dax")
+#: Engines that know one file or device only.
+_OTHER_ENGINES: Final = ("io_uring_cmd", "dax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +59,7 @@ def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
         CapabilityMissing: the data path cannot replay records.
         ConfigError: the target is no directory.
     """
-    if path.engine in _UNALIGNED_ENGINES or path.engine.startswith("cufile"):
+    if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
         raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
     if cell.destination != "host":
         raise CapabilityMissing(
