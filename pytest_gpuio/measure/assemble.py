@@ -102,6 +102,12 @@ def _cpu(seen: Observed) -> Cpu:
     )
 
 
+def cpu_seconds(seen: Observed) -> float:
+    """All CPU seconds of the windows: the child's, interrupts outside of tasks, and processes that work for it."""
+    cpu = _cpu(seen)
+    return cpu["cores_used"] * seen.totals.seconds
+
+
 def _polling(seen: Observed) -> list[float]:
     """CPU seconds of each thread that polls: rings' kernel threads, and workers that never sleep."""
     spins = seen.path.polls or (seen.plan.open_loop and seen.plan.arrival_wait == "spin")

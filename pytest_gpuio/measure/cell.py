@@ -20,6 +20,7 @@ from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
+from pytest_gpuio.measure.ranks import RankedRun, Ranks
 from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -80,6 +81,11 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
     )
 
 
+def run_spec_of(plan: Plan) -> RunSpec:
+    """The engine's view of a plan without a file yet."""
+    return run_spec(plan, -1)
+
+
 @contextmanager
 def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
@@ -131,7 +137,12 @@ class CellRun:
         self._pool = pool
         self._stop = stop
         self._emit = emit
-        self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
+        self._ranks: Ranks | None = None
+        others: tuple[int, ...] = ()
+        if plan.replay is not None and plan.replay.parts:
+            self._ranks = Ranks(plan, run_spec_of, clock, stop)
+            others = self._ranks.pids
+        self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
         self._fd = -1
         #: Descriptor, first byte and bytes of what the cell works on in the page cache.
@@ -156,6 +167,8 @@ class CellRun:
         started = time.monotonic()
         with ExitStack() as stack:
             stack.callback(self._meter.close)
+            if self._ranks is not None:
+                stack.callback(self._ranks.close)
             direct = None
             fds: tuple[int, ...] = ()
             if plan.replay is not None:
@@ -175,7 +188,11 @@ class CellRun:
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
-            run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
+            run: Run | LibraryRun
+            if self._ranks is None:
+                run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
+            else:
+                run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
             stack.push(run)
             self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started

@@ -35,7 +35,7 @@ def replayed(replay: ReplaySet, results: NDArray[np.uint64], totals: Totals, cpu
     records, model = replay.records, replay.model
     took = (results[:, :, _END] - results[:, :, _DUE]).ravel().astype(np.int64)
     completion = slo_report(np.maximum(took, 0)).as_json()
-    ranks = _ranks(records, results)
+    ranks = _ranks(records, results, replay.processes)
     stalls = [_stall(records, window) for window in results]
     known = [found for found in stalls if found is not None]
     stalled: StallRecord | None = None
@@ -94,7 +94,7 @@ def _stall(records: Records, window: NDArray[np.uint64]) -> Stall | None:
     return min(found, key=lambda one: (one.utilization is None, one.utilization or 0.0), default=None)
 
 
-def _ranks(records: Records, results: NDArray[np.uint64]) -> Ranks:
+def _ranks(records: Records, results: NDArray[np.uint64], processes: int) -> Ranks:
     """Seconds of the slowest rank, and GB/s of the one with the lowest, medians over the windows."""
     import numpy as np
 
@@ -114,7 +114,7 @@ def _ranks(records: Records, results: NDArray[np.uint64]) -> Ranks:
         lowest.append(float((sizes[present] / 1e9 / seconds).min()))
     return {
         "count": records.ranks,
-        "processes": 1,
+        "processes": processes,
         "max_rank_s": statistics.median(slowest),
         "min_rank_gb_per_s": statistics.median(lowest),
     }

@@ -47,6 +47,16 @@ class ReplayFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RankPart:
+    """What one rank issues in a process of its own; ``numbers``: a file with its groups' numbers among all (uint32)."""
+
+    records: str
+    groups: str
+    numbers: str
+    chains: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayPlan:
     """Records that one window issues.
 
@@ -56,6 +66,7 @@ class ReplayPlan:
         chains, groups_count: numbers. concurrency: chains at work at the same time; 0 = all.
         ios, bytes: of one window, fsyncs not counted.
         timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
+        parts: of each rank, when each has a process; empty = one process does it all.
     """
 
     records: str
@@ -69,11 +80,13 @@ class ReplayPlan:
     bytes: int
     timed: bool
     least_s: float
+    parts: tuple[RankPart, ...] = ()
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:
         """Inverse of ``asdict`` and JSON."""
-        return cls(**{**params, "files": tuple(ReplayFile(**file) for file in params["files"])})
+        files = tuple(ReplayFile(**file) for file in params["files"])
+        return cls(**{**params, "files": files, "parts": tuple(RankPart(**part) for part in params["parts"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,9 @@ def make_plan(
     cell, path, workload = subject.cell, subject.path, subject.workload
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    cpus = choose_cpus(cell.workers, available)
+    # Each rank has the cell's jobs.
+    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
     if isinstance(workload, RecordModel):
@@ -288,7 +290,7 @@ def make_plan(
         zipf_theta=drawn.zipf_theta,
         bs=cell.bs,
         qd=cell.qd,
-        jobs=cell.workers,
+        jobs=workers,
         submit_batch=cell.submit_batch,
         reap_batch=cell.reap_batch,
         knobs=tuple(sorted(_asked_knobs(path, effort.knobs))),

@@ -14,7 +14,7 @@ from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TargetError
 from pytest_gpuio.core.sizes import describe_size
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.measure.libraries import LIBRARIES
-from pytest_gpuio.measure.plan import ReplayFile, ReplayPlan
+from pytest_gpuio.measure.plan import RankPart, ReplayFile, ReplayPlan
 from pytest_gpuio.measure.replay import most_files
 from pytest_gpuio.targets import raw_device
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _SECTOR: Final = 512
 #: Share of a cell's time that one pass of a timed model may take, so that there are passes to compare.
 _PASSES: Final = 3
+#: Processes at the same time.
+_MOST_RANKS: Final = 64
 #: Engines that know one file or device only.
 _OTHER_ENGINES: Final = ("io_uring_cmd", "dax")
 
@@ -50,6 +52,15 @@ class ReplaySet:
     all_groups: int
     wanted_bytes: int
     largest: int
+
+    @property
+    def processes(self) -> int:
+        """One for each rank; one for all when ranks share a clock of intended starts, are many, or do nothing."""
+        import numpy as np
+
+        ranks = self.records.ranks
+        busy = len(np.unique(self.records.rank[self.records.chain])) == ranks
+        return ranks if busy and ranks <= _MOST_RANKS and not self.records.timed else 1
 
 
 def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
@@ -162,7 +173,11 @@ class Exchange:
         moves = int((records.op != 2).sum())
         if not moves:
             raise ConfigError(f"{replay.model.spelling} reads and writes nothing.")
+        parts = (
+            tuple(self._part(replay, files, rank) for rank in range(replay.processes)) if replay.processes > 1 else ()
+        )
         return ReplayPlan(
+            parts=parts,
             records=str(paths[0]),
             groups=str(paths[1]),
             results=str(paths[2]),
@@ -175,6 +190,17 @@ class Exchange:
             timed=records.timed,
             least_s=(records.span_ns + int(records.compute_ns.sum())) / 1e9,
         )
+
+    def _part(self, replay: ReplaySet, files: Sequence[ReplayFile], rank: int) -> RankPart:
+        import numpy as np
+
+        mine = replay.records.rank[replay.records.chain] == rank
+        part = replay.records.only_groups(mine)
+        paths = [self.folder / f"{name}{rank}" for name in ("records", "groups", "numbers")]
+        numbers = np.flatnonzero(mine).astype(np.uint32).tobytes()
+        for path, data in zip(paths, (*encode(part, files), numbers), strict=True):
+            path.write_bytes(data)
+        return RankPart(str(paths[0]), str(paths[1]), str(paths[2]), part.chains)
 
     def results(self, groups: int) -> NDArray[np.uint64]:
         """Due, start, end and consumption of every group in each measured window; shape (windows, groups, 4)."""

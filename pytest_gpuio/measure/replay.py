@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
 from pytest_gpuio.engine import Replay
-from pytest_gpuio.measure.plan import Plan, ReplayFile, ReplayPlan
+from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
 from pytest_gpuio.targets import direct_alignment, lay_out, open_target
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def opened_files(plan: Plan, replay: ReplayPlan) -> Iterator[tuple[int, ...]]:
             fds.append(open_target(file.path, writable=writable, direct=direct, dsync=plan.dsync))
             stack.callback(os.close, fds[-1])
         yield tuple(fds)
+
+
+def load_part(replay: ReplayPlan, part: RankPart, fds: tuple[int, ...]) -> Replay:
+    """One rank's records as the engine takes them."""
+    seeds = tuple(file.pattern_seed for file in replay.files)
+    records, groups = Path(part.records).read_bytes(), Path(part.groups).read_bytes()
+    return Replay(records, groups, part.chains, fds, seeds, replay.concurrency)
 
 
 def loaded_replay(replay: ReplayPlan, fds: tuple[int, ...]) -> Replay:

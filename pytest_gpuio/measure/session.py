@@ -15,7 +15,7 @@ from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
-from pytest_gpuio.measure.assemble import Context, evidence, record
+from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
@@ -238,7 +238,7 @@ class Session:
             with Exchange() as exchange:
                 replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, self._effort, progress)
                 seen, results = self._observe(subject, plan, progress)
-                cpu_s = sum(window["cpu_ns"] for window in seen.outcome["windows"]) / 1e9
+                cpu_s = cpu_seconds(seen)
                 figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s)
                 return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
         prepared = self._prepare(subject, self._effort, progress)
@@ -266,7 +266,9 @@ class Session:
             alignment = None if known is None else known.offset
         replay = make_set(model, cell, alignment, effort.max_time)
         if most_groups is not None:
-            replay = replace(replay, records=replay.records.only_groups(slice(0, most_groups)).untimed())
+            # The first groups of one rank: in one process.
+            first = replay.records.of_rank(0)
+            replay = replace(replay, records=first.only_groups(slice(0, most_groups)).untimed())
         prepared, files = NO_TARGET, no_files(replay.records)
         if path.moves_data:
             names, sizes = replay.records.files.names, [int(size) for size in replay.records.files.sizes]
