@@ -37,12 +37,12 @@ def fetch(values):
 
 def save(values):
     ranks = values["ranks"]
-    files = Files.of({f"rank{rank}.pt": 4 << 20 for rank in range(ranks)})
+    files = Files.of({f"rank{rank}.pt": 32 << 20 for rank in range(ranks)})
     rank = np.repeat(np.arange(ranks), 5)
     return Records.build(
         files,
-        offset=np.tile([0, 1 << 20, 2 << 20, 3 << 20, 0], ranks),
-        length=np.tile([1 << 20] * 4 + [0], ranks),
+        offset=np.tile([0, 8 << 20, 16 << 20, 24 << 20, 0], ranks),
+        length=np.tile([8 << 20] * 4 + [0], ranks),
         op=np.tile([WRITE] * 4 + [FSYNC], ranks),
         file=rank,
         group=rank,
@@ -127,8 +127,13 @@ def test_models_are_measured_and_what_decides_is_shown_first(run, results) -> No
     assert min(timed["windows"]["seconds"]) >= 0.049
     save = found["pretrain/my_save"]
     assert save["durability"]["syncs"] == 2 * save["windows"]["count"]
-    assert save["writes"] == 8 * save["windows"]["count"]
-    assert save["replay"]["ranks"]["count"] == 2
+    # Four times 8 MiB a rank, in requests of 1 MiB.
+    assert save["writes"] == 64 * save["windows"]["count"]
+    assert (save["replay"]["ranks"]["count"], save["replay"]["ranks"]["processes"]) == (2, 2)
+    assert save["replay"]["ranks"]["max_rank_s"] <= max(save["windows"]["seconds"])
+    # The second rank's process is part of the account.
+    assert len(save["cpu"]["daemons"]) == 1
+    assert save["cpu"]["daemons"][0]["seconds"] > 0
     train = found["pretrain/my_train"]
     assert 0 < train["replay"]["stall"]["utilization"] <= 1
     # Eight steps of 10 ms cannot take less.
@@ -157,7 +162,7 @@ def test_options_reach_the_models_that_have_them(run, results) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--gpuio-workload-param=rank=4",), "no workload has a parameter rank"),
+        (("--gpuio-workload-param=nonsense=4",), "no workload has a parameter nonsense"),
         (("--gpuio-workload-param=requests",), "'requests' is no parameter"),
         (("--gpuio-scale=big",), "'big' is not a number"),
         (("--gpuio-scale=0",), "scale=0 is outside"),

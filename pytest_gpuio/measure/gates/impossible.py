@@ -13,7 +13,7 @@ from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 DEPTH_VOID: Final = 0.55
 DEVICE_DEPTH: Final = 0.25
 #: Seconds that one pass over the records of a model lasts at least.
-LEAST_PASS_S: Final = 0.01
+LEAST_PASS_S: Final = 0.002
 DEVICE_BYTES: Final = 0.95
 #: The engine's offset of an error that belongs to no request.
 _SYNC_FAILED: Final = 2**64 - 1

@@ -41,11 +41,11 @@ def fds(tmp_path: Path):
         os.close(fd)
 
 
-def some(fds, **changed) -> Replay:
+def some(files, **changed) -> Replay:
     """Ten groups of ten reads, each group a chain of its own."""
     records = b"".join(RECORD.pack(i * 4096, 1000 + i, i % 2, 0, 0) for i in range(100))
     groups = b"".join(GROUP.pack(i * 10, -1, 0, i, 0) for i in range(10))
-    given = {"records": records, "groups": groups, "chains": 10, "fds": fds, "seeds": (5, 6)}
+    given = {"records": records, "groups": groups, "chains": 10, "fds": files, "seeds": (5, 6)}
     return Replay(**(given | changed))
 
 
