@@ -134,7 +134,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         if arguments.json == "-":
             sys.stdout.write(text)
         else:
-            _put(arguments.json, text, "w")
+            put(arguments.json, text, "w")
     return 0
 
 
@@ -145,18 +145,18 @@ def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
         ConfigError: a file cannot be written.
     """
     if arguments.json != "-":
-        width, colour = _terminal()
+        width, colour = terminal()
         sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
     if arguments.json:
         text = strict_json.dumps(gate_data(report, strict=arguments.strict), indent=1) + "\n"
         if arguments.json == "-":
             sys.stdout.write(text)
         else:
-            _put(arguments.json, text, "w")
+            put(arguments.json, text, "w")
     if arguments.junit:
-        _put(arguments.junit, gate_junit(report), "w")
+        put(arguments.junit, gate_junit(report), "w")
     if arguments.markdown:
-        _put(arguments.markdown, gate_markdown(report), "a")
+        put(arguments.markdown, gate_markdown(report), "a")
 
 
 def policy_of(arguments: argparse.Namespace) -> Policy:
@@ -196,13 +196,19 @@ def _refuse_shared(*groups: list[RunFile]) -> None:
             seen.add(path)
 
 
-def _terminal() -> tuple[int, bool]:
+def terminal() -> tuple[int, bool]:
+    """Columns of the terminal (at least 80), and whether it shows colours."""
     import shutil
 
     return max(80, shutil.get_terminal_size((120, 24)).columns), sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def _put(path: str, text: str, mode: str) -> None:
+def put(path: str, text: str, mode: str) -> None:
+    """Writes a file the user named.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     try:
         with Path(path).open(mode, encoding="utf-8") as out:
             out.write(text)

@@ -17,7 +17,8 @@ from pytest_gpuio.media.sysfs import read_text, recorded_numbers
 #: What stands for a file system's type on a devdax device.
 DEVDAX: Final = "devdax"
 
-_RAM = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+#: File systems whose files lie in memory and nowhere else.
+MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _NETWORK = frozenset(
     {
         "nfs", "nfs4", "lustre", "beegfs", "fhgfs", "wekafs", "gpfs", "ceph", "cifs", "smb3", "smbfs", "9p", "afs",
@@ -122,7 +123,7 @@ def _generic(path: str, sibling: tuple[str, tuple[int, int]], root: Path, seen: 
 
 def _classify_mount(mount: Mount, root: Path, device: tuple[int, int], seen: frozenset[str]) -> Stack:
     kind = mount.file_system
-    if kind in _RAM:
+    if kind in MEMORY_FILE_SYSTEMS:
         return Stack("ram", (f"{kind} keeps its files in memory.",))
     if kind in _NETWORK:
         told = f"{kind} is a network file system (from {mount.source}{_nfs_facts(mount)})."

@@ -34,17 +34,19 @@ _OTHERS: Final = (
 )
 
 
-def classify_leaf(node: Path, device: BlockDevice) -> tuple[str, str]:
+def classify_leaf(node: Path, device: BlockDevice, root: Path = Path("/")) -> tuple[str, str]:
     """Class (one of MEDIA) and the sentence that justifies it.
 
     Args:
         node: sysfs folder of the whole disk.
         device: its facts.
+        root: folder that holds ``sys``.
     """
     name = device.name
     if re.fullmatch(r"zram\d+|ram\d+", name):
         return "ram", f"{name} is a RAM disk ({'zram' if name.startswith('zram') else 'brd'})."
-    if name.startswith("nullb"):
+    # Made through configfs it has whatever name its maker gave it (Linux 6.2 and newer).
+    if name.startswith("nullb") or (root / "sys/kernel/config/nullb" / name).is_dir():
         return "null_blk", f"{name} is a null_blk device: it completes requests without storing them."
     if name.startswith("nvme"):
         return _classify_nvme(device)
@@ -52,7 +54,7 @@ def classify_leaf(node: Path, device: BlockDevice) -> tuple[str, str]:
         kind = device.transport or "virtual"
         if name.startswith("pmem"):
             # A file of the host, mapped through the host's page cache.
-            able = "DAX capable, without MAP_SYNC" if device.dax else "not DAX capable"
+            able = "DAX capable" if device.dax else "not DAX capable"
             return (
                 "virtual",
                 f"{name} is virtio persistent memory ({able}): the host's file answers, through its cache.",

@@ -79,7 +79,7 @@ def _walk(node: Path, root: Path, backing: Backing, seen: frozenset[str]) -> Sta
         return Stack("unknown", (f"{device.name} stands on itself: the walk ended there.",))
     below = _below(disk, device, root, backing, seen | {key})
     if below is None:
-        name, sentence = classify_leaf(disk, device)
+        name, sentence = classify_leaf(disk, device, root)
         found = Stack(name, (sentence,), (device,), _counted_itself(disk, device))
     else:
         found = below

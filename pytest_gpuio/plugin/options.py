@@ -54,6 +54,14 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "force",
+        "",
+        "overwrite the devices of --gpuio-allow-destroy although they carry partitions or the signature of a file "
+        "system or volume; never one that is mounted, swapped to or held",
+        ini=False,
+        flag=True,
+    ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
     Option("workload", "NAMES", "only these workloads, comma list, patterns allowed: 'inference/*,micro/randread'"),
     Option(
@@ -119,6 +127,11 @@ OPTIONS: Final = (
         "daemon",
         "PIDS",
         "processes outside that do I/O for us (a FUSE or SPDK daemon), comma list: their CPU is added",
+    ),
+    Option(
+        "numa",
+        "NODE",
+        "NUMA node of workers and buffers: near (that of the target's device), any, or a number (default: near)",
     ),
     Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
     Option(

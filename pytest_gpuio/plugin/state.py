@@ -106,6 +106,8 @@ class Run:
             sq_idle_ms=asked.sq_idle_ms,
             daemons=asked.daemons,
             allow_destroy=asked.allow_destroy,
+            force=asked.force,
+            numa=asked.numa,
             gpus=asked.gpu,
             copies=Copies(**asked.copies),
         )

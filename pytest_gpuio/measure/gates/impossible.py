@@ -40,8 +40,8 @@ def no_short_io(seen: Observed) -> Finding:
         return Finding("passed", "every request moved all its bytes")
     return Finding(
         "failed",
-        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} is shorter than laid out; "
-        "delete it, it is laid out again",
+        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} ended before them: a "
+        "device was pulled out or shrank, or a file was cut (delete it, it is laid out again)",
     )
 
 
@@ -133,6 +133,8 @@ def data_verified(seen: Observed) -> Finding:
         return Finding(
             "failed", f"{bad:,} of {checked:,} blocks hold wrong data; first at offset {seen.totals.first_bad:,}"
         )
+    if seen.plan.foreign_zeros is not None:
+        return Finding("unknown", "what the device held is read as it is: there is nothing to compare it with")
     if seen.plan.verify == "none":
         return Finding("unknown", "switched off by --gpuio-verify=none")
     return judge(
