@@ -8,6 +8,8 @@ from typing import Any
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
+from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
+from pytest_gpuio.engine.cufile_counters import CuFileCounters
 from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
@@ -44,8 +46,25 @@ def evidence(
         ),
         ios=sum(w["ios"] for w in outcome["windows"]),
         interrupts=outcome["interrupts"],
+        cufile=_cufile_evidence(plan, outcome, device_ratio),
         facts=outcome["facts"],
         **outcome["mapping"],
+    )
+
+
+def _cufile_evidence(plan: Plan, outcome: Mapping[str, Any], device_ratio: float | None) -> CuFileEvidence | None:
+    seen = outcome.get("cufile")
+    if seen is None:
+        return None
+    may_fall_back = seen["may_fall_back"]
+    return CuFileEvidence(
+        counters=None if seen["counters"] is None else CuFileCounters.from_json(seen["counters"]),
+        moved=sum(window["bytes"] for window in outcome["windows"]),
+        strict=None if may_fall_back is None else seen["mode"] == "strict" and not may_fall_back,
+        o_direct=outcome["direct"],
+        device_ratio=device_ratio if plan.cache == "direct" else None,
+        nvidia_fs_loaded=seen["nvidia_fs_loaded"],
+        nvidia_fs_ops=seen["nvidia_fs_ops"],
     )
 
 
@@ -171,7 +190,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
     device = _device(seen)
-    return cell_record(
+    made = cell_record(
         cell,
         requested={
             "datapath": cell.datapath,
@@ -240,4 +259,9 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        cufile=outcome.get("cufile"),
+        library=outcome.get("library"),
     )
+    if seen.proof.route is not None:
+        made["effective"]["route"] = seen.proof.route
+    return made

@@ -53,6 +53,12 @@ class Handlers:
 
         return probes.run(params["name"], params["target"])
 
+    def cufile(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """CuFile's driver as it opens in this child, and whether it takes the target."""
+        from pytest_gpuio.measure import cufile
+
+        return cufile.describe(params["mode"], params["target"])
+
     def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
         """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
         clock = self._state().clock
@@ -135,6 +141,15 @@ class Handlers:
         return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())
 
 
+def leave() -> None:
+    """Close what must not be left to the end of the process."""
+    import sys
+
+    cufile = sys.modules.get("pytest_gpuio.measure.cufile")
+    if cufile is not None:
+        cufile.close()
+
+
 def main() -> None:
     """Serve requests until the parent closes the pipe."""
     handlers = Handlers()
@@ -143,10 +158,12 @@ def main() -> None:
             "probe": handlers.probe,
             "clock": handlers.clock,
             "gpus": handlers.gpus,
+            "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
-        }
+        },
+        at_exit=leave,
     )
 
 

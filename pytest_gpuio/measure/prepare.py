@@ -12,6 +12,7 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, VerifyMode
 from pytest_gpuio.media import Medium
@@ -189,6 +190,8 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
             f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
             f"another data path on the namespace's block device, or another workload."
         )
+    if path.engine in LIBRARIES:
+        check_library(subject, effort)
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if workload.round == "region" and path.moves_data:
@@ -210,6 +213,31 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         alignment=direct_alignment(_nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
     )
+
+
+def check_library(subject: Subject, effort: Effort) -> None:
+    """Refuse what a library's calls cannot do.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    cell, workload = subject.cell, subject.workload
+    assert not isinstance(workload, RecordModel), "refused before"
+    refused = {
+        f"both reads and writes ({workload.name})": 0 < workload.read_percent < 100,
+        f"arrivals on a schedule ({subject.arrivals})": subject.arrivals.kind != "closed",
+        f"durability {cell.durability}": cell.durability not in ("none", "fsync"),
+        f"batches of {cell.batch}": (cell.submit_batch, cell.reap_batch) != (1, 1),
+        f"{cell.gpus} GPUs": cell.gpus > 1,
+        "--gpuio-verify=full": effort.verify == "full",
+        f"blocks of {cell.bs:,} bytes": cell.bs % 512 != 0,
+    }
+    found = [what for what, is_so in refused.items() if is_so]
+    if found:
+        raise ConfigError(
+            f"{subject.path.name} is driven by calls of a library, which do not do {', '.join(found)} here: use "
+            "another data path for it, or leave it out."
+        )
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -276,6 +304,7 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
         gpus=choose_gpus(cell, effort.gpus),
+        cufile=path.cufile,
         copies=effort.copies,
     )
 
