@@ -20,7 +20,6 @@ from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
-from pytest_gpuio.measure.ranks import RankedRun, Ranks
 from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -29,6 +28,7 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
+    from pytest_gpuio.measure.ranks import Ranks
     from pytest_gpuio.measure.cufile import CuFileMeter
 
 _PROGRESS_EVERY_S = 1.0
@@ -140,6 +140,9 @@ class CellRun:
         self._ranks: Ranks | None = None
         others: tuple[int, ...] = ()
         if plan.replay is not None and plan.replay.parts:
+            # Only here: what it takes to start processes is no part of other cells' start.
+            from pytest_gpuio.measure.ranks import Ranks
+
             self._ranks = Ranks(plan, run_spec_of, clock, stop)
             others = self._ranks.pids
         self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
@@ -192,6 +195,8 @@ class CellRun:
             if self._ranks is None:
                 run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
             else:
+                from pytest_gpuio.measure.ranks import RankedRun
+
                 run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
             stack.push(run)
             self._cufile = open_meter(plan)
