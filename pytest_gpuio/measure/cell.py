@@ -28,8 +28,8 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
-    from pytest_gpuio.measure.ranks import Ranks
     from pytest_gpuio.measure.cufile import CuFileMeter
+    from pytest_gpuio.measure.ranks import Ranks
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
