@@ -30,6 +30,7 @@ from pytest_gpuio.results.record import (
     Latency,
     OpenLoop,
     Placement,
+    Replayed,
 )
 
 
@@ -102,6 +103,12 @@ def _cpu(seen: Observed) -> Cpu:
         polling_s=_polling(seen),
         metered=seen.outcome["cpu"],
     )
+
+
+def cpu_seconds(seen: Observed) -> float:
+    """All CPU seconds of the windows: the child's, interrupts outside of tasks, and processes that work for it."""
+    cpu = _cpu(seen)
+    return cpu["cores_used"] * seen.totals.seconds
 
 
 def _polling(seen: Observed) -> list[float]:
@@ -232,7 +239,7 @@ def _placement(seen: Observed) -> Placement:
     }
 
 
-def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay: Replayed | None = None) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
@@ -307,6 +314,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
     )

@@ -26,6 +26,7 @@ from pytest_gpuio.results.record import (
     Metered,
     OpenLoop,
     Placement,
+    Replayed,
     Requested,
     Surroundings,
     Syncs,
@@ -171,6 +172,7 @@ def cell_record(
     setup_seconds: float,
     seed: int,
     profile: str,
+    replay: Replayed | None = None,
     cufile: CuFile | None = None,
     library: LibraryCalls | None = None,
 ) -> CellRecord:
@@ -226,6 +228,8 @@ def cell_record(
         "seed": seed,
         "profile": profile,
     }
+    if replay is not None:
+        made["replay"] = replay
     if cufile is not None:
         made["cufile"] = cufile
     if library is not None:
