@@ -20,6 +20,7 @@ _COMMANDS: Final = {
     "probe": "what this machine and target can measure, and what is missing with the remedy",
     "crosscheck": "the same cell by our engine and by fio, and what our own overhead is",
     "model": "bytes of a model's weights, files, key-value cache and adapters, from its architecture numbers",
+    "trace": "what a trace of requests or block I/O holds, in other formats, and through tiers of cache",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
     "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",

@@ -54,7 +54,7 @@ def stop_requested() -> bool:
     return bool(stop_word()[0])
 
 
-def serve(handlers: Mapping[str, Handler]) -> NoReturn:
+def serve(handlers: Mapping[str, Handler], at_exit: Callable[[], None] | None = None) -> NoReturn:
     """Serves requests until the parent says exit, closes its pipe or dies; never returns.
 
     A handler gets the request's parameters and a function that sends events; what it returns must have a JSON form. An
@@ -62,12 +62,14 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
 
     Args:
         handlers: functions by operation name.
+        at_exit: called once when the parent says exit or closes its pipe; the parent waits for it as long as for an
+            answer to its stop word.
     """
     global _word  # one process is one child
     if EXIT in handlers:
         raise ValueError(f"{EXIT!r} is the operation that ends a child; name the handler differently")
     name, requests, replies, word, parent = _arguments()
-    _die_with(parent)
+    die_with(parent)
     # The terminal's Ctrl-C is the parent's to judge: it sets the stop word and waits for the answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
@@ -83,12 +85,12 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
         if line is None:
             data = os.read(requests, 65_536)
             if not data:
-                _leave()
+                _leave(at_exit)
             lines.feed(data)
             continue
         message = messages.decode(line)
         if message["op"] == EXIT:
-            _leave()
+            _leave(at_exit)
         _write(replies, _answer(name, handlers, message, replies))
 
 
@@ -114,7 +116,7 @@ def _arguments() -> tuple[str, int, int, int, int]:
     return sys.argv[2], requests, replies, word, parent
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Has the kernel kill this process when the parent's thread that started it ends, kill -9 included."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
@@ -138,8 +140,13 @@ def _write(fd: int, data: bytes) -> None:
         os._exit(0)
 
 
-def _leave() -> NoReturn:
+def _leave(at_exit: Callable[[], None] | None) -> NoReturn:
     """Ends at once: an interpreter's tidy end could wait for threads that are stuck in the kernel."""
+    if at_exit is not None:
+        try:
+            at_exit()
+        except Exception as error:  # noqa: BLE001  it must end all the same
+            sys.stderr.write(f"closing at exit: {error}\n")
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

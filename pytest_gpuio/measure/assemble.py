@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
+from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
+from pytest_gpuio.engine.cufile_counters import CuFileCounters
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.placement import device_nodes, worker_distance
@@ -16,7 +18,20 @@ from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
+from pytest_gpuio.results.record import (
+    CellRecord,
+    Copies,
+    Cpu,
+    Device,
+    Distribution,
+    Drift,
+    Gpu,
+    GpuShare,
+    Latency,
+    OpenLoop,
+    Placement,
+    Replayed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +59,25 @@ def evidence(
         ),
         ios=sum(w["ios"] for w in outcome["windows"]),
         interrupts=outcome["interrupts"],
+        cufile=_cufile_evidence(plan, outcome, device_ratio),
         facts=outcome["facts"],
         **outcome["mapping"],
+    )
+
+
+def _cufile_evidence(plan: Plan, outcome: Mapping[str, Any], device_ratio: float | None) -> CuFileEvidence | None:
+    seen = outcome.get("cufile")
+    if seen is None:
+        return None
+    may_fall_back = seen["may_fall_back"]
+    return CuFileEvidence(
+        counters=None if seen["counters"] is None else CuFileCounters.from_json(seen["counters"]),
+        moved=sum(window["bytes"] for window in outcome["windows"]),
+        strict=None if may_fall_back is None else seen["mode"] == "strict" and not may_fall_back,
+        o_direct=outcome["direct"],
+        device_ratio=device_ratio if plan.cache == "direct" else None,
+        nvidia_fs_loaded=seen["nvidia_fs_loaded"],
+        nvidia_fs_ops=seen["nvidia_fs_ops"],
     )
 
 
@@ -71,6 +103,12 @@ def _cpu(seen: Observed) -> Cpu:
         polling_s=_polling(seen),
         metered=seen.outcome["cpu"],
     )
+
+
+def cpu_seconds(seen: Observed) -> float:
+    """All CPU seconds of the windows: the child's, interrupts outside of tasks, and processes that work for it."""
+    cpu = _cpu(seen)
+    return cpu["cores_used"] * seen.totals.seconds
 
 
 def _polling(seen: Observed) -> list[float]:
@@ -108,6 +146,7 @@ def _distribution(values: Mapping[str, Any]) -> Distribution:
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
+    whole = outcome["latency"].get("total")
     slat = _distribution(outcome["latency"]["slat"])
     merged = "merged_wait" in outcome["knobs"]
     reason = (
@@ -115,7 +154,7 @@ def _latency(outcome: Mapping[str, Any]) -> Latency:
     )
     observable = slat["count"] > 0
     return {
-        "lat": _distribution(outcome["latency"]["lat"]),
+        "lat": _distribution(whole if whole and whole["count"] else outcome["latency"]["lat"]),
         "clat": _distribution(outcome["latency"]["clat"]),
         "slat": slat if observable else None,
         "slat_reason": None if observable else reason,
@@ -135,6 +174,40 @@ def _open_loop(seen: Observed) -> OpenLoop | None:
         "achieved_rate": seen.totals.ios / seen.totals.seconds,
         "lag": _distribution(seen.outcome["latency"]["lag"]),
         "response": _distribution(seen.outcome["latency"]["response"]),
+    }
+
+
+def _gpu_share(share: Mapping[str, Any]) -> GpuShare:
+    rate = share["bytes"] / 1e9 / share["seconds"] if share["seconds"] > 0 else 0.0
+    return cast("GpuShare", {**share, "gb_per_s": rate})
+
+
+def _gpu(seen: Observed) -> Gpu | None:
+    plan, outcome = seen.plan, seen.outcome
+    if not plan.gpus:
+        return None
+    found = outcome["gpu"]
+    copies: Copies | None = None
+    if outcome["latency"]["copy"]["count"]:
+        copies = {
+            "wait": plan.copies.wait,
+            "streams": plan.copies.streams,
+            "ahead": found["slots"] - plan.qd,
+            "calls": sum(w["copies"] for w in outcome["windows"]),
+            "bytes": sum(w["copied_bytes"] for w in outcome["windows"]),
+            "staging_bytes": found["pinned_bytes"],
+            "staging_huge_bytes": min(outcome["buffers"]["huge_bytes"], found["pinned_bytes"]),
+            "map_seconds": found["map_seconds"],
+            "pin_seconds": found["pin_seconds"],
+            "device": _distribution(outcome["latency"]["lat"]),
+            "latency": _distribution(outcome["latency"]["copy"]),
+            "in_flight": seen.totals.total_in_flight,
+        }
+    return {
+        "driver_version": found["driver_version"],
+        "check": plan.copies.check,
+        "shares": [_gpu_share(share) for share in found["shares"]],
+        "copies": copies,
     }
 
 
@@ -166,12 +239,12 @@ def _placement(seen: Observed) -> Placement:
     }
 
 
-def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay: Replayed | None = None) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
     device = _device(seen)
-    return cell_record(
+    made = cell_record(
         cell,
         requested={
             "datapath": cell.datapath,
@@ -235,9 +308,16 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "resident_after": outcome["resident_after"],
         },
         open_loop=_open_loop(seen),
+        gpu=_gpu(seen),
         surroundings=outcome["surroundings"],
         gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        replay=replay,
+        cufile=outcome.get("cufile"),
+        library=outcome.get("library"),
     )
+    if seen.proof.route is not None:
+        made["effective"]["route"] = seen.proof.route
+    return made

@@ -53,6 +53,12 @@ class Handlers:
 
         return probes.run(params["name"], params["target"])
 
+    def cufile(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """CuFile's driver as it opens in this child, and whether it takes the target."""
+        from pytest_gpuio.measure import cufile
+
+        return cufile.describe(params["mode"], params["target"])
+
     def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
         """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
         clock = self._state().clock
@@ -119,6 +125,13 @@ class Handlers:
             "alignment_source": None if alignment is None else alignment.source,
         }
 
+    def lay_out_files(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
+        """Make sure that the files of a model are there: ``files`` is a list of paths and bytes."""
+        from pytest_gpuio.measure.replay import lay_out_files
+
+        word = stop_word()
+        return lay_out_files(params["folder"], params["files"], emit, lambda: bool(word[0] != 0))
+
     def measure(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Measure the cell of a plan."""
         from pytest_gpuio.measure.cell import CellRun
@@ -135,6 +148,15 @@ class Handlers:
         return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())
 
 
+def leave() -> None:
+    """Close what must not be left to the end of the process."""
+    import sys
+
+    cufile = sys.modules.get("pytest_gpuio.measure.cufile")
+    if cufile is not None:
+        cufile.close()
+
+
 def main() -> None:
     """Serve requests until the parent closes the pipe."""
     handlers = Handlers()
@@ -143,10 +165,13 @@ def main() -> None:
             "probe": handlers.probe,
             "clock": handlers.clock,
             "gpus": handlers.gpus,
+            "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
+            "lay_out_files": handlers.lay_out_files,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
-        }
+        },
+        at_exit=leave,
     )
 
 

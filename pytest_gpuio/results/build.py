@@ -15,14 +15,18 @@ from pytest_gpuio.results.record import (
     Clock,
     Cpu,
     CpuThread,
+    CuFile,
     Device,
     Distribution,
     Effective,
     Gate,
+    Gpu,
     Latency,
+    LibraryCalls,
     Metered,
     OpenLoop,
     Placement,
+    Replayed,
     Requested,
     Surroundings,
     Syncs,
@@ -162,13 +166,19 @@ def cell_record(
     target: Target,
     cache: Cache,
     open_loop: OpenLoop | None,
+    gpu: Gpu | None,
     surroundings: Surroundings,
     gates: Sequence[Gate],
     setup_seconds: float,
     seed: int,
     profile: str,
+    replay: Replayed | None = None,
+    cufile: CuFile | None = None,
+    library: LibraryCalls | None = None,
 ) -> CellRecord:
     """The record of a measured cell; totals and rates come from the windows.
+
+    Blocks that are None by default belong to some data paths only and are left out of the record without them.
 
     Raises:
         ValueError: no window, or reads and writes do not add up to what the windows hold.
@@ -180,7 +190,7 @@ def cell_record(
     if reads + writes != ios:
         raise ValueError(f"{reads} reads and {writes} writes are not the {ios} I/Os of the windows")
     bytes_per_s = bytes_moved / seconds
-    return {
+    made: CellRecord = {
         "schema": SCHEMA,
         "case": cell.case,
         "suite": cell.suite,
@@ -211,9 +221,17 @@ def cell_record(
         "target": target,
         "cache": cache,
         "open_loop": open_loop,
+        "gpu": gpu,
         "surroundings": surroundings,
         "gates": list(gates),
         "setup_seconds": setup_seconds,
         "seed": seed,
         "profile": profile,
     }
+    if replay is not None:
+        made["replay"] = replay
+    if cufile is not None:
+        made["cufile"] = cufile
+    if library is not None:
+        made["library"] = library
+    return made

@@ -29,7 +29,8 @@ class Effective(TypedDict):
 
     ``direct`` is null where no file is open; ``in_flight`` is the mean number of requests in flight over all jobs;
     ``request_bytes`` is the mean size of a request as the device saw it, null where that is unknown; ``knob_reason``
-    says why a requested knob is off, null when none is.
+    says why a requested knob is off, null when none is. ``route`` is there where cuFile had a part: which way its bytes
+    went, by its own counters (see :mod:`pytest_gpuio.datapaths.cufile_route`).
     """
 
     datapath: str
@@ -39,6 +40,7 @@ class Effective(TypedDict):
     knobs: list[str]
     knob_reason: str | None
     evidence: list[str]
+    route: NotRequired[str]
 
 
 class Distribution(TypedDict):
@@ -61,7 +63,10 @@ class Distribution(TypedDict):
 
 
 class Latency(TypedDict):
-    """Total latency, completion latency (after submit .. reaped), and submission latency with its reason if null."""
+    """Total latency, completion latency (after submit .. reaped), and submission latency with its reason if null.
+
+    The total ends when the bytes are in the destination memory; the others are the storage device's part.
+    """
 
     lat: Distribution
     clat: Distribution
@@ -305,6 +310,135 @@ class OpenLoop(TypedDict):
     response: Distribution
 
 
+class GpuShare(TypedDict):
+    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end."""
+
+    ordinal: int
+    name: str
+    uuid: str
+    bus_id: str
+    workers: int
+    ios: int
+    bytes: int
+    seconds: float
+    gb_per_s: float
+    cpu_seconds: float
+
+
+class Copies(TypedDict):
+    """How bytes went between page-locked host memory and GPU memory, beside the I/O.
+
+    ``wait``, ``streams`` (of each worker) and ``ahead`` (staging slots beyond the depth) were asked for or chosen;
+    ``calls`` counts copies, fewer than requests where neighbours went together, and ``bytes`` what they moved, gaps
+    included. ``staging_bytes`` of host memory were mapped in ``map_seconds`` and page-locked in ``pin_seconds``, once
+    for many cells and outside every window. ``device`` is the latency at the storage device, ``latency`` that of the
+    copies (as seen by the worker, which looks when it has nothing to send), ``in_flight`` the mean number of requests
+    on their whole way.
+    """
+
+    wait: str
+    streams: int
+    ahead: int
+    calls: int
+    bytes: int
+    staging_bytes: int
+    staging_huge_bytes: int
+    map_seconds: float
+    pin_seconds: float
+    device: Distribution
+    latency: Distribution
+    in_flight: float | None
+
+
+class Gpu(TypedDict):
+    """The GPUs at the end of the way, and how data was checked there.
+
+    ``copies`` is null where the data path reaches GPU memory by itself; ``driver_version`` is the CUDA version that the
+    driver knows.
+    """
+
+    driver_version: str
+    check: str
+    shares: list[GpuShare]
+    copies: Copies | None
+
+
+class Completion(TypedDict):
+    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits."""
+
+    groups: int
+    mean_ns: float
+    p50_ns: int
+    p95_ns: int
+    p99_ns: int
+    max_ns: int
+    over_ms: dict[str, float]
+
+
+class StallRecord(TypedDict):
+    """The emulated accelerator of the chain that fared worst.
+
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step.
+    """
+
+    utilization: float | None
+    compute_s: float
+    stall_s: float
+    longest_stall_s: float
+    steps_per_s: float
+
+
+class Ranks(TypedDict):
+    """Ranks between two barriers: the slowest one's seconds and the lowest one's GB/s; medians over the windows.
+
+    ``processes`` says in how many they ran.
+    """
+
+    count: int
+    processes: int
+    max_rank_s: float
+    min_rank_gb_per_s: float
+
+
+class Deciding(TypedDict):
+    """The figure that decides between data paths for this workload."""
+
+    metric: Literal["utilization", "durable", "resident", "completion_p99", "throughput"]
+    value: float
+    unit: Literal["share", "s", "B/s"]
+    better: Literal["higher", "lower"]
+
+
+class Replayed(TypedDict):
+    """A model whose records were issued; counts and bytes are of one window.
+
+    ``groups`` of ``groups_in_model`` fit the time; ``wanted_bytes`` is what the application asks for, ``moved_bytes``
+    what was read and written, since direct I/O is rounded (``amplification`` is their ratio); ``largest_request`` is
+    the application's, sent in pieces of the cell's block size.
+    """
+
+    model: str
+    parameters: dict[str, str]
+    note: str
+    records: int
+    groups: int
+    groups_in_model: int
+    chains: int
+    concurrency: int
+    files: int
+    file_bytes: int
+    wanted_bytes: int
+    moved_bytes: int
+    amplification: float
+    largest_request: int
+    timed: bool
+    completion: Completion
+    stall: StallRecord | None
+    ranks: Ranks
+    cpu_s_per_gb: float | None
+    deciding: Deciding
+
+
 class LongestWait(TypedDict):
     """The thread of the measuring child that was ready to run without a CPU for longest, and for how many seconds."""
 
@@ -336,6 +470,43 @@ class Surroundings(TypedDict):
     temperatures: list[Temperature]
     hot: list[str]
     io_limits: list[str]
+
+
+class CuFile(TypedDict):
+    """cuFile in the measuring child: settings in effect, and what grew over the measured stretch.
+
+    ``libraries`` are the files that were mapped; ``settings_sha256`` of the cufile.json in effect, which began with
+    ``settings_source`` (null = the library's defaults); ``properties`` as the driver told them, sizes in bytes.
+    ``counters`` is null where there are none that can be believed; ``nvidia_fs_ops`` is the kernel module's own count.
+    """
+
+    mode: Literal["strict", "compat"]
+    libraries: list[str]
+    release: str
+    settings_sha256: str
+    settings_source: str | None
+    may_fall_back: bool | None
+    properties: dict[str, int]
+    counters: dict[str, int] | None
+    nvidia_fs_loaded: bool
+    nvidia_fs_version: str | None
+    nvidia_fs_ops: int | None
+
+
+class LibraryCalls(TypedDict):
+    """A path that a Python library drives: its settings, and what one request costs, in nanoseconds.
+
+    ``python_ns_per_call`` is what the loop itself takes for a call, measured without the library; ``prepare_ns`` is
+    spent ahead of the windows, ``post_ns`` in starting a request, ``transfer_ns`` is what the library says it took.
+    """
+
+    settings: dict[str, Any]
+    requests_per_call: int
+    calls_in_flight: int
+    python_ns_per_call: float
+    prepare_ns: float | None
+    post_ns: float | None
+    transfer_ns: float | None
 
 
 class Cache(TypedDict):
@@ -387,9 +558,13 @@ class CellRecord(TypedDict):
     target: Target
     cache: Cache
     open_loop: OpenLoop | None
+    gpu: Gpu | None
+    replay: NotRequired[Replayed]
     surroundings: Surroundings
     gates: list[Gate]
     setup_seconds: float
     seed: int
     profile: str
+    cufile: NotRequired[CuFile]
+    library: NotRequired[LibraryCalls]
     gate_policy: NotRequired[dict[str, Any]]

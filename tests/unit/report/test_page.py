@@ -155,7 +155,7 @@ def test_the_page_in_a_browser(results, tmp_path, capsys):
             )  # fmt: skip
             page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
             problems, requests = [], []
-            page.on("console", lambda message: problems.append(message.text) if message.type != "log" else None)
+            page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", lambda request: requests.append(request.url))
             page.goto(page_file.as_uri())
