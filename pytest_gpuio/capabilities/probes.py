@@ -21,6 +21,8 @@ _ALL = (
     Capability(
         "gds_target", "cuFile takes the target, copies forbidden", parents=("gds",), per_target=True, family="gds"
     ),
+    Capability("spdk", "SPDK's shared libraries are there", parents=("engine",), family="spdk"),
+    Capability("spdk_target", "the target is a namespace that SPDK can have", parents=("spdk",), per_target=True),
     Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
     Capability("kvikio", "KvikIO is installed and can be imported", parents=("cuda",), family="kvikio"),
     Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),

@@ -211,6 +211,14 @@ def _gpu(seen: Observed) -> Gpu | None:
     }
 
 
+def _devices(medium: Medium, namespace: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The medium's devices; of a namespace that SPDK drives, only its controller told model and firmware."""
+    told = {}
+    if namespace is not None:
+        told = {"model": namespace["model"], "firmware": namespace["firmware"], "logical_block": namespace["sector"]}
+    return [asdict(device) | told for device in medium.devices]
+
+
 def _drift(found: drift.Drift) -> Drift:
     return {
         "slope_per_window_rel": found.slope_per_window_rel,
@@ -296,7 +304,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay
             "medium_evidence": list(context.medium.evidence),
             "file_system": context.medium.file_system,
             "mount_options": context.medium.mount_options,
-            "devices": [asdict(device) for device in context.medium.devices],
+            "devices": _devices(context.medium, outcome.get("namespace")),
             "file_bytes": context.prepared.data_offset + context.prepared.data_bytes,
             "region_bytes": plan.region_bytes,
             "alignment": context.prepared.alignment,

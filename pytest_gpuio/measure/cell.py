@@ -92,8 +92,11 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
 
     Yields:
-        the descriptor, and whether it is an NVMe generic device.
+        the descriptor, and whether it is an NVMe generic device, or none of the kernel's (-1).
     """
+    if plan.spdk_mib is not None:
+        yield -1, True
+        return
     with held(path, shared=plan.foreign_zeros is not None) as device:
         direct = plan.cache == "direct" and not plan.mapped
         fd = open_target(path, writable=plan.read_percent < 100, direct=direct, dsync=plan.dsync)
@@ -122,6 +125,10 @@ def open_run(
 
         cufile.opened(plan.cufile)
     spec = run_spec(plan, fd, arrivals)
+    if plan.spdk_mib is not None:
+        from pytest_gpuio.measure import spdk
+
+        spec = replace(spec, spdk=spdk.attached(str(plan.path), plan.spdk_mib))
     if plan.replay is not None:
         spec = replace(spec, fd=-1, replay=loaded_replay(plan.replay, fds))
     if plan.engine not in LIBRARIES:
@@ -245,6 +252,7 @@ class CellRun:
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
+                "namespace": describe_namespace(plan),
                 "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
                     "bytes": run.slots * plan.jobs * plan.bs,
@@ -402,6 +410,15 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def describe_namespace(plan: Plan) -> dict[str, Any] | None:
+    """What the controller says of a namespace that SPDK drives; None for all others."""
+    if plan.spdk_mib is None:
+        return None
+    from pytest_gpuio.measure import spdk
+
+    return spdk.describe()
 
 
 def open_meter(plan: Plan) -> CuFileMeter | None:

@@ -28,6 +28,7 @@ from pytest_gpuio.measure.prepare import (
     file_for,
     make_plan,
     nearest_existing,
+    spdk_memory,
 )
 from pytest_gpuio.measure.records import Exchange, ReplaySet, folder_of, laid_files, make_set, no_files
 from pytest_gpuio.measure.totals import sum_up
@@ -54,8 +55,14 @@ _SMOKE_BYTES = 64 << 20
 _SMOKE_GROUPS = 4
 
 
-def child_family(cell: Cell, path: DataPath) -> str:
-    """Cells with the same one share a measuring child; a CUDA context brings threads that host cells need not have."""
+def child_family(cell: Cell, path: DataPath, target: Path) -> str:
+    """Cells with the same one share a measuring child.
+
+    A CUDA context brings threads that host cells need not have; SPDK starts once per process, for one namespace, with
+    as much memory as it was given then.
+    """
+    if not path.file:
+        return f"{path.family}-{cell.target}-{spdk_memory(cell, target)}"
     return path.family if cell.destination == path.destinations[0] else f"{path.family}-{cell.destination}"
 
 
@@ -147,6 +154,8 @@ class Session:
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
         needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
+        if not path.file:
+            return needs
         if path.moves_data and "nvme_passthrough" not in needs:
             needs += ("file_io",)
         # A mapping that needs no page cache opens nothing with O_DIRECT.
@@ -180,10 +189,12 @@ class Session:
         writes = subject.workload.needs_write_file
         unfit = prepared is not None and writes and prepared.foreign_zeros is not None
         if prepared is None or unfit or prepared.data_bytes < effort.region_bytes:
+            spdk_mib = None if subject.path.file else spdk_memory(subject.cell, file)
             laid = self._ask(
-                "layout",
+                "layout" if spdk_mib is None else child_family(subject.cell, subject.path, file),
                 "lay_out",
                 {
+                    "spdk_mib": spdk_mib,
                     "path": str(file),
                     "data_bytes": effort.region_bytes,
                     "allow_destroy": effort.allow_destroy,
@@ -303,7 +314,7 @@ class Session:
         cell, path = subject.cell, subject.path
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
-        family = child_family(cell, path)
+        family = child_family(cell, path, self._targets[cell.target])
         before = self._children.given_up
         try:
             outcome = self._ask(
@@ -360,7 +371,7 @@ class Session:
 
     def _smoke(self, subject: Subject, plan: Plan) -> int:
         answer = self._ask(
-            child_family(subject.cell, subject.path),
+            child_family(subject.cell, subject.path, self._targets[subject.cell.target]),
             "smoke",
             plan.to_params(),
             deadline_s=_SETUP_S,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pytest_gpuio.capabilities import CAPABILITIES
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import ChildDied, GpuioError
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DATAPATHS, DataPath
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import affinity, describe
@@ -132,7 +133,7 @@ def _target(target: Path) -> dict[str, Any]:
     existing = target.absolute()
     while not existing.exists():
         existing = existing.parent
-    alignment = direct_alignment(existing)
+    alignment = direct_alignment(existing) if spdk_address(target) is None else None
     return {
         "path": str(target),
         "medium": medium.name,
