@@ -159,8 +159,9 @@ static void text_of(char *to, const unsigned char *from, size_t bytes)
 /* DPDK pins the thread that starts it; that is undone. */
 static int start_environment(struct gpuio_spdk *spdk, const struct gpuio_spdk_options *options, struct gpuio_why *why)
 {
-	char name[] = "gpuio", in_memory[] = "--in-memory", quiet[] = "--no-telemetry", errors[] = "--log-level=error";
-	char no_pci[] = "--no-pci", no_huge[] = "--no-huge", virtual[] = "--iova-mode=va", size[] = "-m";
+	char name[] = "gpuio", no_files[] = "--no-shconf", unlinked[] = "--huge-unlink", quiet[] = "--no-telemetry";
+	char errors[] = "--log-level=error", no_pci[] = "--no-pci", no_huge[] = "--no-huge", legacy[] = "--legacy-mem";
+	char virtual[] = "--iova-mode=va", size[] = "-m";
 	char lcores[32], prefix[64], memory[16], allow[40];
 	char *args[MAX_ARGS];
 	cpu_set_t allowed;
@@ -177,15 +178,18 @@ static int start_environment(struct gpuio_spdk *spdk, const struct gpuio_spdk_op
 	args[n++] = name;
 	args[n++] = lcores;
 	args[n++] = prefix;
-	args[n++] = in_memory; /* leaves nothing behind in /run and hugetlbfs */
+	args[n++] = no_files; /* leaves nothing behind in /run */
 	args[n++] = quiet;
 	args[n++] = errors;
 	args[n++] = options->pci ? allow : no_pci;
 	if (options->memory_mib) {
 		args[n++] = no_huge;
+		args[n++] = legacy;
 		args[n++] = virtual;
 		args[n++] = size;
 		args[n++] = memory;
+	} else {
+		args[n++] = unlinked; /* nor in hugetlbfs */
 	}
 	args[n] = NULL;
 	if (spdk->lib.print_level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from pytest_gpuio.isolation.child import GRACE_S, Child
@@ -15,13 +15,21 @@ class Children:
 
     Args:
         module: the module every child runs.
-        env: variables added to this process's environment.
+        env: variables added to this process's environment. env_of: further ones of a family.
         grace_s: seconds that a child may take to answer after it was told to stop.
     """
 
-    def __init__(self, module: str, *, env: Mapping[str, str] | None = None, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        module: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        env_of: Callable[[str], Mapping[str, str]] | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
         self._module = module
         self._env = env
+        self._env_of = env_of
         self._grace_s = grace_s
         self._children: dict[str, Child] = {}
 
@@ -51,7 +59,10 @@ class Children:
         old = self._children.pop(family, None)
         if old is not None:
             old.close()
-        child = self._children[family] = Child(self._module, name=family, env=self._env, grace_s=self._grace_s)
+        env = self._env
+        if self._env_of is not None:
+            env = {**(env or {}), **self._env_of(family)}
+        child = self._children[family] = Child(self._module, name=family, env=env, grace_s=self._grace_s)
         return child
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.datapaths.spdk import SPDK
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
@@ -66,6 +68,15 @@ def child_family(cell: Cell, path: DataPath, target: Path) -> str:
     return path.family if cell.destination == path.destinations[0] else f"{path.family}-{cell.destination}"
 
 
+def family_env(family: str) -> Mapping[str, str]:
+    """Variables that a family's child is started with: SPDK's libraries find one another through the loader's path."""
+    folder = os.environ.get("GPUIO_SPDK_LIBDIR")
+    if not folder or family.partition("-")[0] != SPDK.family:
+        return {}
+    rest = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": folder if not rest else f"{folder}:{rest}"}
+
+
 class VoidCell(CellVoid):
     """A void with what every gate found, in sentences."""
 
@@ -87,7 +98,7 @@ class Session:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE)
+        self._children = Children(CHILD_MODULE, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}

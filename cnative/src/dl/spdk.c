@@ -11,8 +11,6 @@
 #include "why.h"
 
 #define MAX_PATH 4096
-#define MAX_SAID 160
-#define MAX_CHAIN 64 /* libraries that need one another */
 
 /* What SPDK's libraries use without naming it, DPDK's parts that register themselves, then SPDK's own. */
 static const struct {
@@ -71,54 +69,13 @@ static bool in_folder(char *path, const char *folder, const char *name)
 	return length > 0 && length < MAX_PATH && access(path, R_OK) == 0;
 }
 
-/* What the loader said last; it forgets it when asked. */
-static void keep_error(char *said)
-{
-	const char *text = dlerror();
-
-	snprintf(said, MAX_SAID, "%s", text ? text : "unknown error");
-}
-
-/*
- * A library of the folder; those that it needs lie beside it, where the loader does not look. It names the first one that it
- * misses, "libx.so.1: cannot open shared object file: ...", which is then opened first. On failure `said` tells the innermost one.
- */
-static void *open_in_folder(const char *folder, const char *name, unsigned left, char *said)
-{
-	char path[MAX_PATH], missing[MAX_SAID], last[MAX_SAID] = "";
-
-	if (!in_folder(path, folder, name))
-		return NULL;
-	for (;;) {
-		void *handle = open_one(path);
-		char *colon;
-
-		if (handle)
-			return handle;
-		keep_error(said);
-		snprintf(missing, sizeof(missing), "%s", said);
-		colon = strchr(missing, ':');
-		if (!colon || left == 0)
-			return NULL;
-		*colon = '\0';
-		/* No progress, or a fault of the library itself. */
-		if (strchr(missing, '/') || strcmp(missing, last) == 0 || !open_in_folder(folder, missing, left - 1, said))
-			return NULL;
-		memcpy(last, missing, sizeof(last));
-	}
-}
-
-static void *open_library(const char *folder, const char *name, char *said)
+/* From the folder where it is there. What lies beside it is found through LD_LIBRARY_PATH only, which counts when a process starts:
+ * SPDK's libraries need one another in circles, so that none can be opened before the others. */
+static void *open_library(const char *folder, const char *name)
 {
 	char path[MAX_PATH];
-	void *handle;
 
-	if (folder && in_folder(path, folder, name))
-		return open_in_folder(folder, name, MAX_CHAIN, said);
-	handle = open_one(name);
-	if (!handle)
-		keep_error(said);
-	return handle;
+	return open_one(folder && in_folder(path, folder, name) ? path : name);
 }
 
 /* SPDK's own libraries and what they need come first: another copy may be in the process, too. */
@@ -162,14 +119,16 @@ int gpuio_spdk_lib_open(struct gpuio_spdk_lib *lib, const char *library, struct 
 		return -ELIBACC;
 	}
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-		char said[MAX_SAID];
-		void *handle = open_library(folder, libraries[i].name, said);
+		void *handle = open_library(folder, libraries[i].name);
+		const char *said;
 
 		if (handle && libraries[i].required)
 			handles[n++] = handle;
 		if (handle || !libraries[i].required)
 			continue;
-		gpuio_say(why, "SPDK is not installed: %s. Build it --with-shared and set " SPDK_ENV "=/path/to/lib", said);
+		said = dlerror();
+		gpuio_say(why, "SPDK is not installed: %s. Build it --with-shared and set " SPDK_ENV "=/path/to/lib",
+			  said ? said : libraries[i].name);
 		return -ELIBACC;
 	}
 	return find_functions(lib, handles, n, why);
