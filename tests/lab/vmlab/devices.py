@@ -101,8 +101,8 @@ def _bad_sector_virtio(folder: Path) -> list[str]:
     return ["-device", "virtio-blk-pci,drive=bad_virtio,serial=LABBADVIRTIO", *_bad_drive(folder, "bad_virtio")]
 
 
-#: The sector of 512 bytes that cannot be read on the disks that have a bad one: 24 MiB into it.
-BAD_SECTOR = (24 << 20) // 512
+#: The sector of 512 bytes that cannot be read on the disks that have a bad one: 5 MiB into it.
+BAD_SECTOR = (5 << 20) // 512
 
 
 def _bad_drive(folder: Path, name: str) -> list[str]:
