@@ -90,6 +90,14 @@ struct gpuio_gpu_info {
 int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
 int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
 
+struct gpuio_memory;
+
+int gpuio_memory_new(const char *library, int32_t ordinal, uint64_t bytes, struct gpuio_memory **out, struct gpuio_why *why);
+uint64_t gpuio_memory_address(const struct gpuio_memory *memory);
+int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uint64_t bytes, struct gpuio_why *why);
+int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
+void gpuio_memory_free(struct gpuio_memory *memory);
+
 struct gpuio_gpu_spec {
 	const int32_t *ordinals;
 	const char *library;
@@ -246,6 +254,27 @@ struct gpuio_bare_result {
 };
 
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
+
+struct gpuio_cufile;
+
+#define GPUIO_CUFILE_WORDS ...
+
+struct gpuio_cufile_info {
+	int32_t version;
+	int32_t counts;
+	int32_t properties_error;
+	uint32_t nvfs_major, nvfs_minor;
+	uint32_t status_flags, control_flags, feature_flags;
+	uint32_t max_batch;
+	uint64_t poll_threshold_bytes, max_direct_bytes, max_cache_bytes, per_buffer_cache_bytes, max_pinned_bytes;
+	...;
+};
+
+int gpuio_cufile_open(const char *library, struct gpuio_cufile **out, struct gpuio_why *why);
+void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufile_info *info);
+int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
+int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
+int gpuio_cufile_close(struct gpuio_cufile *cufile);
 
 struct gpuio_engine {
 	const char *name;

@@ -111,6 +111,15 @@ struct gpuio_gpu_info {
 int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
 int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
 
+/* Memory on a GPU for callers without a run; the calling thread keeps the GPU's primary context afterwards. */
+struct gpuio_memory;
+
+int gpuio_memory_new(const char *library, int32_t ordinal, uint64_t bytes, struct gpuio_memory **out, struct gpuio_why *why);
+uint64_t gpuio_memory_address(const struct gpuio_memory *memory);
+int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uint64_t bytes, struct gpuio_why *why);
+int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
+void gpuio_memory_free(struct gpuio_memory *memory);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
 enum { GPUIO_READ = 0, GPUIO_WRITE = 1, GPUIO_FSYNC = 2 /* of a record only */ };
@@ -339,6 +348,37 @@ struct gpuio_bare_result {
  * library, ring, buffers and offsets as the job loop, but no stamp, histogram, count of kinds or check, for about `ns`
  * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
+
+/* ---- cuFile: the library behind GPUDirect Storage -------------------------------------------------------------- */
+
+/*
+ * The driver is opened once per process, before the first run on one of the engines cufile, cufile_batch and cufile_stream, and
+ * closed before the process ends: some releases crash at exit otherwise. What is set in the file that CUFILE_ENV_PATH_JSON
+ * names is read by the opening alone. Functions here return 0, -errno, or minus a code of the library's own (5001..5099).
+ */
+struct gpuio_cufile;
+
+#define GPUIO_CUFILE_WORDS 4096 /* of counters; the largest layout known has 640 */
+
+struct gpuio_cufile_info {
+	int32_t version;          /* 1000 x major + 10 x minor; 0 = the library does not tell */
+	int32_t counts;           /* 1 = its counters are on */
+	int32_t properties_error; /* 0, or the code why nothing that follows is known */
+	uint32_t nvfs_major, nvfs_minor; /* 0.0 = nvidia-fs is not in use */
+	uint32_t status_flags, control_flags, feature_flags; /* as CUfileDrvProps has them */
+	uint32_t max_batch;
+	uint64_t poll_threshold_bytes, max_direct_bytes, max_cache_bytes, per_buffer_cache_bytes, max_pinned_bytes;
+};
+
+/* May never come back (tried: on a kernel without /proc/modules); call it where a deadline ends the process. */
+int gpuio_cufile_open(const char *library, struct gpuio_cufile **out, struct gpuio_why *why);
+void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufile_info *info);
+/* Counters of level 1 (the process) or 3 (per GPU), as the library lays them out: GPUIO_CUFILE_WORDS words. */
+int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
+/* Would the open file be accepted? */
+int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
+/* No run may be open. */
+int gpuio_cufile_close(struct gpuio_cufile *cufile);
 
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 

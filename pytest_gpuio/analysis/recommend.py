@@ -133,7 +133,8 @@ def recommend(runs: Sequence[RunFile], limits: Limits | None = None, metric: str
     groups: dict[tuple[Any, ...], dict[str, list[Record]]] = {}
     for run in runs:
         for case, record in run.cells.items():
-            if record["effective"]["datapath"] not in _NEVER:
+            # What another tool said has no CPU truth and no proved path: never a reason to choose one.
+            if record["effective"]["datapath"] not in _NEVER and "imported" not in record:
                 key = tuple(record["axes"].get(axis) for axis in SITUATION)
                 groups.setdefault(key, {}).setdefault(case, []).append(record)
     absent = _absent(runs)

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     effort = Effort(
         arguments.pairs, arguments.confirm, parse_duration(arguments.timeout) if arguments.timeout else None
     )
-    folder = _folder(arguments.out)
+    folder = new_folder(arguments.out, "ab")
     begun = time.monotonic()
 
     def tell(line: str) -> None:
@@ -120,8 +120,17 @@ def _side(arguments: argparse.Namespace, name: str) -> Side:
     )  # fmt: skip
 
 
-def _folder(name: str | None) -> Path:
-    folder = Path(name or time.strftime("gpuio-ab-%Y%m%d-%H%M%S")).absolute()
+def new_folder(name: str | None, what: str) -> Path:
+    """A new or empty folder for a command's runs and logs.
+
+    Args:
+        name: as the user gave it; None = one named by command and time.
+        what: the command.
+
+    Raises:
+        ConfigError: it is not empty or cannot be made.
+    """
+    folder = Path(name or time.strftime(f"gpuio-{what}-%Y%m%d-%H%M%S")).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

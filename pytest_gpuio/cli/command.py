@@ -24,9 +24,13 @@ _COMMANDS: Final = {
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
     "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
     "ab": "two ways to measure, in turns (ABBA), until it is decided which is better",
+    "crossover": "up to which block size, depth or count one data path is better, and from where on another",
     "recommend": "the path to use per phase and medium on this machine, how sure that is, and settings to copy",
+    "import": "old results of fio, labelled as such, beside ours",
     "validate": "check result files against the schema, and their numbers against each other",
 }
+#: Where a keyword of the language cannot name the module.
+_MODULES: Final = {"import": "imports"}
 _DESCRIPTION: Final = f"""\
 Measures which storage data path each phase of an LLM's life should use, and what it costs in CPU.
 
@@ -85,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if argv and argv[0] in _COMMANDS:
-        command = cast("_Command", importlib.import_module(f"pytest_gpuio.cli.{argv[0]}"))
+        command = cast("_Command", importlib.import_module(f"pytest_gpuio.cli.{_MODULES.get(argv[0], argv[0])}"))
         own, rest = argv[1:], list[str]()
         # argparse would read the options of another program that follow "--" as its own.
         if getattr(command, "TAKES_REST", False) and "--" in own:

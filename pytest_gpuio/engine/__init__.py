@@ -2,7 +2,16 @@
 
 from pytest_gpuio.engine.bare import BareResult, bare_uring
 from pytest_gpuio.engine.clock import Clock
-from pytest_gpuio.engine.engines import engine_is_synchronous, engine_names, find_liburing, load_engine, probe
+from pytest_gpuio.engine.cufile import CuFile, CuFileInfo, find_cufile, mapped_libraries, needs_cufile
+from pytest_gpuio.engine.cufile_counters import CuFileCounters
+from pytest_gpuio.engine.engines import (
+    engine_is_synchronous,
+    engine_names,
+    find_library,
+    find_liburing,
+    load_engine,
+    probe,
+)
 from pytest_gpuio.engine.gpus import GpuInfo, find_libcuda, gpu_count, gpus
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
@@ -18,6 +27,9 @@ __all__ = [
     "NEVER",
     "BareResult",
     "Clock",
+    "CuFile",
+    "CuFileCounters",
+    "CuFileInfo",
     "GpuInfo",
     "Histogram",
     "Pool",
@@ -31,11 +43,15 @@ __all__ = [
     "bare_uring",
     "engine_is_synchronous",
     "engine_names",
+    "find_cufile",
     "find_libcuda",
+    "find_library",
     "find_liburing",
     "gpu_count",
     "gpus",
     "load_engine",
+    "mapped_libraries",
+    "needs_cufile",
     "offsets",
     "pattern_check",
     "pattern_fill",

@@ -48,7 +48,7 @@ def gpu_count(library: str | None = None) -> int:
     """
     ffi = native().ffi
     count, why = ffi.new("int32_t *"), new_why()
-    check(native().lib.gpuio_gpu_count(_library(library), count, why), why, "looking for GPUs")
+    check(native().lib.gpuio_gpu_count(library_argument(library), count, why), why, "looking for GPUs")
     return int(count[0])
 
 
@@ -61,7 +61,8 @@ def gpus(library: str | None = None) -> tuple[GpuInfo, ...]:
     return tuple(_describe(ordinal, library) for ordinal in range(gpu_count(library)))
 
 
-def _library(library: str | None) -> object:
+def library_argument(library: str | None) -> object:
+    """A C string that names the CUDA driver, or a null pointer."""
     path = library or find_libcuda()
     ffi = native().ffi
     return ffi.NULL if path is None else ffi.new("char[]", os.fsencode(path))
@@ -70,7 +71,9 @@ def _library(library: str | None) -> object:
 def _describe(ordinal: int, library: str | None) -> GpuInfo:
     ffi = native().ffi
     info, why = ffi.new("struct gpuio_gpu_info *"), new_why()
-    check(native().lib.gpuio_gpu_describe(_library(library), ordinal, info, why), why, f"describing GPU {ordinal}")
+    check(
+        native().lib.gpuio_gpu_describe(library_argument(library), ordinal, info, why), why, f"describing GPU {ordinal}"
+    )
     return GpuInfo(
         ordinal=ordinal,
         name=text(info.name),

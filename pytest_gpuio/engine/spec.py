@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pytest_gpuio.core.errors import EngineError
-from pytest_gpuio.engine.engines import find_liburing, needs_liburing
+from pytest_gpuio.engine.engines import find_library
 from pytest_gpuio.engine.gpus import find_libcuda
 from pytest_gpuio.engine.native import native
 from pytest_gpuio.engine.replay import Replay, fill
@@ -177,9 +177,7 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
             raise EngineError(f"{len(cpus)} CPUs are given for {spec.jobs} jobs: give one per job, or none")
     if not 0.0 <= spec.timeout_s < 1e9:
         raise EngineError(f"a window's time-out of {spec.timeout_s} s: use 0 (none) to 1e9 s")
-    library = spec.library
-    if library is None and needs_liburing(spec.engine):
-        library = find_liburing()
+    library = spec.library or find_library(spec.engine)
     keep = [ffi.new("char[]", spec.engine.encode())]
     out = ffi.new("struct gpuio_spec *")
     out.engine = keep[0]

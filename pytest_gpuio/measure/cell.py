@@ -12,10 +12,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
+from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
+from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -24,6 +27,7 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
+    from pytest_gpuio.measure.cufile import CuFileMeter
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
@@ -68,7 +72,7 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
         pattern_seed=plan.pattern_seed,
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
-        library=plan.library or find_liburing(),
+        library=plan.library or find_library(plan.engine),
         **_new_fields(plan, arrivals),
     )
 
@@ -89,6 +93,24 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
             os.close(fd)
 
 
+def open_run(
+    plan: Plan, fd: int, clock: Clock, pool: Pool, stop: memoryview, arrivals: array[int] | None = None
+) -> Run | LibraryRun:
+    """What makes the windows: the compiled engine, or a library's calls.
+
+    Raises:
+        EngineError: it cannot be opened. CapabilityMissing: the library is not there after all.
+    """
+    if plan.cufile is not None:
+        from pytest_gpuio.measure import cufile
+
+        cufile.opened(plan.cufile)
+    spec = run_spec(plan, fd, arrivals)
+    if plan.engine not in LIBRARIES:
+        return Run(spec, clock, pool, stop)
+    return open_library(plan, spec, fd, stop)
+
+
 class CellRun:
     """One cell from open file to outcome."""
 
@@ -99,6 +121,7 @@ class CellRun:
         self._stop = stop
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
+        self._cufile: CuFileMeter | None = None
         self._fd = -1
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
@@ -126,7 +149,9 @@ class CellRun:
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
-            run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
+            run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule)
+            stack.push(run)
+            self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
@@ -148,6 +173,7 @@ class CellRun:
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
+                "buffer_nodes": memory_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
@@ -161,6 +187,7 @@ class CellRun:
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
+                "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
                     "bytes": plan.in_flight * plan.bs,
                     "huge_bytes": min(info.huge_bytes, plan.in_flight * plan.bs),
@@ -210,7 +237,7 @@ class CellRun:
         # A cold window must not meet a page that it brought in itself.
         return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
 
-    def _window(self, run: Run, ios: int) -> Window:
+    def _window(self, run: Run | LibraryRun, ios: int) -> Window:
         if self._plan.cache == "cold":
             self._prepare_cache()
         self._meter.begin_window()
@@ -221,7 +248,7 @@ class CellRun:
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run, scheduled: int | None) -> tuple[int, WarmUp]:
+    def _warm_up(self, run: Run | LibraryRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
         warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
@@ -243,7 +270,7 @@ class CellRun:
             if warm_up.done(seconds, ios):
                 return ios, warm_up
 
-    def _measure(self, run: Run, ios: int, *, restart: bool) -> dict[str, Any]:
+    def _measure(self, run: Run | LibraryRun, ios: int, *, restart: bool) -> dict[str, Any]:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
@@ -256,6 +283,8 @@ class CellRun:
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        if self._cufile is not None:
+            self._cufile.begin()
         stop_reason: StopReason | None = None
         while stop_reason is None:
             window = self._window(run, ios)
@@ -274,6 +303,7 @@ class CellRun:
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         counters_after = read_counters(plan.counted)
+        cufile = None if self._cufile is None else self._cufile.finish()
         interrupts_after = interrupts.read(plan.interrupt_names)
         serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
         metered = self._meter.finish(serving)
@@ -285,6 +315,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "cufile": cufile,
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
@@ -302,6 +333,15 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def open_meter(plan: Plan) -> CuFileMeter | None:
+    """What looks at cuFile's counters; None where cuFile has no part."""
+    if plan.cufile is None:
+        return None
+    from pytest_gpuio.measure.cufile import CuFileMeter
+
+    return CuFileMeter(plan.cufile)
 
 
 def draw_schedule(plan: Plan) -> array[int] | None:
@@ -359,7 +399,8 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
         fd = -1
         if plan.path is not None:
             fd, _generic = stack.enter_context(opened_target(plan, plan.path))
-        run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
+        run = open_run(plan, fd, clock, pool, stop)
+        stack.push(run)
         window = run.window(min(plan.in_flight, plan.blocks))
         checked = bad = 0
         if plan.foreign_zeros is None:

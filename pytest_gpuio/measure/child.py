@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from mmap import PAGESIZE
 from typing import Any
 
 from pytest_gpuio.isolation.serve import serve, stop_word
@@ -19,6 +20,20 @@ class _Measuring:
         # A clock source that is distrusted can be overruled from outside.
         self.clock = Clock.calibrate(os.environ.get("GPUIO_CLOCK") or None)
         self.pool = Pool()
+        self._node: int | None = None
+
+    def place(self, plan: Plan) -> None:
+        """Have buffers on the plan's NUMA node: pages come from where they are touched first."""
+        from pytest_gpuio.engine import Pool
+        from pytest_gpuio.measure.placement import running_on
+
+        if plan.node != self._node:
+            self.pool.close()
+            self.pool = Pool()
+            self._node = plan.node
+        if plan.node is not None:
+            with running_on(plan.node):
+                self.pool.reserve(plan.in_flight * -(-plan.bs // PAGESIZE) * PAGESIZE)
 
 
 class Handlers:
@@ -37,6 +52,12 @@ class Handlers:
         from pytest_gpuio.measure import probes
 
         return probes.run(params["name"], params["target"])
+
+    def cufile(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """CuFile's driver as it opens in this child, and whether it takes the target."""
+        from pytest_gpuio.measure import cufile
+
+        return cufile.describe(params["mode"], params["target"])
 
     def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
         """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
@@ -108,8 +129,9 @@ class Handlers:
         """Measure the cell of a plan."""
         from pytest_gpuio.measure.cell import CellRun
 
-        state = self._state()
-        return CellRun(Plan.from_params(params), state.clock, state.pool, stop_word(), emit).outcome()
+        state, plan = self._state(), Plan.from_params(params)
+        state.place(plan)
+        return CellRun(plan, state.clock, state.pool, stop_word(), emit).outcome()
 
     def smoke(self, params: dict[str, Any], emit: Any) -> dict[str, int]:  # noqa: ARG002 - the handler's signature
         """A tiny untimed run of the cell of a plan."""
@@ -117,6 +139,15 @@ class Handlers:
 
         state = self._state()
         return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())
+
+
+def leave() -> None:
+    """Close what must not be left to the end of the process."""
+    import sys
+
+    cufile = sys.modules.get("pytest_gpuio.measure.cufile")
+    if cufile is not None:
+        cufile.close()
 
 
 def main() -> None:
@@ -127,10 +158,12 @@ def main() -> None:
             "probe": handlers.probe,
             "clock": handlers.clock,
             "gpus": handlers.gpus,
+            "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
-        }
+        },
+        at_exit=leave,
     )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_gpuio.core.cell import Cache
 from pytest_gpuio.phases import Order, Round
+
+if TYPE_CHECKING:
+    from pytest_gpuio.datapaths.base import CuFileMode
 
 #: Seconds a window must last at least, so that its ends and the clock weigh nothing (gate ``enough_io``).
 LEAST_WINDOW_S: Final = 0.1
@@ -58,7 +61,9 @@ class Plan:
         sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
+        cufile: how cuFile's driver is opened in the child, None = not at all.
         daemons: process ids outside whose CPU is added.
+        numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
         foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
@@ -101,8 +106,11 @@ class Plan:
     devices: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
     gpus: tuple[int, ...] = ()
+    cufile: CuFileMode | None = None
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
+    numa: str = "near"
+    node: int | None = None
     foreign_zeros: float | None = None
 
     @property

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from pytest_gpuio import engine
-from pytest_gpuio.core.errors import GpuioError
+from pytest_gpuio.core.errors import GpuioError, errno_text
+from pytest_gpuio.datapaths.base import CuFileMode
+from pytest_gpuio.measure import cufile
+from pytest_gpuio.measure.libraries.kvikio import import_kvikio
+from pytest_gpuio.measure.libraries.nixl import check_plugin
 from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
 from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
 
@@ -24,9 +29,17 @@ def run(name: str, target: str | None) -> str | None:
         if name in _OF_MACHINE:
             _OF_MACHINE[name]()
             return None
-        return engine.probe(name, engine.find_liburing())
+        return engine.probe(name)
     except GpuioError as error:
         return str(error)
+
+
+def _try_cufile(mode: CuFileMode, target: str) -> str | None:
+    try:
+        cufile.try_target(mode, target)
+    except OSError as error:
+        return f"no file can be opened with O_DIRECT in {target} to try it: {errno_text(error.errno or 0)}"
+    return None
 
 
 def _io_poll(target: str) -> str | None:
@@ -86,8 +99,16 @@ def _file_io(target: str) -> str | None:
 _OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
     "engine": engine.engine_names,
     "cuda": engine.gpu_count,
+    "cufile": partial(cufile.opened, "compat"),
+    "gds": partial(cufile.opened, "strict"),
+    "kvikio": import_kvikio,
+    "nixl_posix": partial(check_plugin, "nixl_posix"),
+    "nixl_gds": partial(check_plugin, "nixl_gds"),
+    "nixl_gds_mt": partial(check_plugin, "nixl_gds_mt"),
 }
 _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "cufile_target": partial(_try_cufile, "compat"),
+    "gds_target": partial(_try_cufile, "strict"),
     "o_direct": refuses_direct,
     "cold_cache": _cold_cache,
     "dax": refuses_dax,

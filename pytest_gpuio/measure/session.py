@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pytest_gpuio.capabilities import Resolver
+from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
@@ -51,7 +51,7 @@ _SMOKE_BYTES = 64 << 20
 
 def child_family(cell: Cell, path: DataPath) -> str:
     """Cells with the same one share a measuring child; a CUDA context brings threads that host cells need not have."""
-    return path.family if cell.destination == "host" else f"{path.family}-gpu"
+    return path.family if cell.destination == path.destinations[0] else f"{path.family}-{cell.destination}"
 
 
 class VoidCell(CellVoid):
@@ -97,11 +97,11 @@ class Session:
         self._children.close_all()
 
     def _probe(self, name: str, target: str | None) -> str | None:
-        params = {"name": name, "target": target}
+        params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:
-            answer = self._children.get("probe").request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+            answer = self._children.get(family).request("probe", params, deadline_s=_PROBE_DEADLINE_S)
         except ChildDied as error:
-            self._children.replace("probe")
+            self._children.replace(family)
             return f"the probe of {name} did not survive: {error}"
         return None if answer is None else str(answer)
 

@@ -128,6 +128,11 @@ OPTIONS: Final = (
         "PIDS",
         "processes outside that do I/O for us (a FUSE or SPDK daemon), comma list: their CPU is added",
     ),
+    Option(
+        "numa",
+        "NODE",
+        "NUMA node of workers and buffers: near (that of the target's device), any, or a number (default: near)",
+    ),
     Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
     Option(
         "precision", "PERCENT", "stop a cell when its mean is known this well, 95 % confidence (by profile: 5%, 2%, 1%)"

@@ -122,8 +122,7 @@ def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[D
     asked = narrowed.get("datapath") or run.settings.datapath
     if asked:
         return [datapaths.get(str(name)) for name in asked]
-    # The null path moves nothing: it belongs in a table only when asked for by name.
-    return [path for path in datapaths.DATAPATHS.values() if path.moves_data]
+    return [path for path in datapaths.DATAPATHS.values() if not path.by_name]
 
 
 def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:

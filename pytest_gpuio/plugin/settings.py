@@ -33,6 +33,7 @@ class Settings:
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
+        numa: ``near``, ``any`` or the number of a NUMA node.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
     """
 
@@ -63,6 +64,7 @@ class Settings:
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
     force: bool
+    numa: str
     verify: Literal["none", "sweep", "full"]
     strict: bool
     timeout: float | None
@@ -193,6 +195,12 @@ def _scale(text: str) -> dict[str, str]:
     return {SCALE.name: text}
 
 
+def _numa(text: str) -> str:
+    if not re.fullmatch(r"near|any|\d{1,4}", text, re.ASCII):
+        raise ConfigError(f"{text!r} is none of near, any, and the number of a NUMA node.")
+    return text
+
+
 def _devices(texts: list[str]) -> tuple[str, ...]:
     devices = tuple(dict.fromkeys(name for text in texts for name in _names(text)))
     for name in devices:
@@ -282,6 +290,7 @@ def read(config: pytest.Config) -> Settings:
         copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
         force=bool(value(config, "force")),
+        numa=parsed("numa", _numa, "near"),
         allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
         strict=bool(value(config, "strict")),

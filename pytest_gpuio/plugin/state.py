@@ -107,6 +107,7 @@ class Run:
             daemons=asked.daemons,
             allow_destroy=asked.allow_destroy,
             force=asked.force,
+            numa=asked.numa,
             gpus=asked.gpu,
             copies=Copies(**asked.copies),
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.results import journal, strict_json
+from pytest_gpuio.results import fio_import, journal, strict_json
 from pytest_gpuio.results.run_file import KIND
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -52,7 +52,7 @@ def read_run(path: str | os.PathLike[str]) -> RunFile:
     if name.endswith(".jsonl"):
         return _from_journal(name)
     content = strict_json.read(name)
-    if isinstance(content, dict) and content.get("kind") == KIND:
+    if isinstance(content, dict) and content.get("kind") in (KIND, fio_import.KIND):
         return _from_block(name, content, content.get("cells", []))
     if isinstance(content, dict) and isinstance(content.get("benchmarks"), list):
         return _from_benchmarks(name, content)

@@ -61,7 +61,10 @@ def numa_far(seen: Observed) -> Finding:
     if not near or None in near or not used:
         return Finding("unknown", "the NUMA node of the device or of the workers' CPUs is not known")
     detail = f"workers on node {_listed(used)}, device on node {_listed(near)}"
-    return judge(used <= near, detail + ("" if used <= near else ": run under numactl --cpunodebind"))
+    return judge(
+        used <= near,
+        detail + ("" if used <= near else ": use --gpuio-numa=near, or a CPU set of that node"),
+    )
 
 
 def _listed(numbers: set[int] | set[int | None]) -> str:
