@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pytest_gpuio.core.errors import CellVoid, GpuioError
 from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library, results_for
 from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
@@ -137,6 +138,7 @@ class CellRun:
         self._pool = pool
         self._stop = stop
         self._emit = emit
+        self._shares = Shares(())
         self._ranks: Ranks | None = None
         others: tuple[int, ...] = ()
         if plan.replay is not None and plan.replay.parts:
@@ -201,6 +203,7 @@ class CellRun:
             stack.push(run)
             self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started
+            self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             observed = self._measure(run, ios, restart=True)
@@ -218,6 +221,13 @@ class CellRun:
                 swept = run.sweep()
                 sweep = {"checked": swept.checked, "bad": swept.bad, "first_bad": swept.first_bad_offset}
             info = self._pool.info()
+            if plan.gpus:
+                observed["gpu"] = self._shares.values() | {
+                    "slots": run.slots,
+                    "map_seconds": info.map_seconds,
+                    "pin_seconds": info.pin_seconds,
+                    "pinned_bytes": info.pinned_bytes,
+                }
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
@@ -237,8 +247,8 @@ class CellRun:
                 "knob_reason": run.knob_reason or None,
                 "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
-                    "bytes": plan.in_flight * plan.bs,
-                    "huge_bytes": min(info.huge_bytes, plan.in_flight * plan.bs),
+                    "bytes": run.slots * plan.jobs * plan.bs,
+                    "huge_bytes": min(info.huge_bytes, run.slots * plan.jobs * plan.bs),
                 },
                 "clock": {
                     "source": self._clock.source,
@@ -333,6 +343,7 @@ class CellRun:
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         around = self._surroundings()
+        self._shares = Shares(plan.gpus)
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
@@ -347,6 +358,7 @@ class CellRun:
                 stop_reason = "interrupted"
                 break
             windows.append(window)
+            self._shares.add(window)
             if self._results is not None:
                 self._results.write(self._group_results)
             spent = (window.end_ns - window.start_ns) / 1e9
