@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
 from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
-from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.placement import device_nodes, worker_distance

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_gpuio.measure.drift import Drift, find
+from pytest_gpuio.core.drift import Drift, find
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.stopping import relative_ci
 from pytest_gpuio.results import histogram
