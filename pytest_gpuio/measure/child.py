@@ -130,6 +130,13 @@ class Handlers:
             "alignment_source": None if alignment is None else alignment.source,
         }
 
+    def lay_out_files(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
+        """Make sure that the files of a model are there: ``files`` is a list of paths and bytes."""
+        from pytest_gpuio.measure.replay import lay_out_files
+
+        word = stop_word()
+        return lay_out_files(params["folder"], params["files"], emit, lambda: bool(word[0] != 0))
+
     def measure(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Measure the cell of a plan."""
         from pytest_gpuio.measure.cell import CellRun
@@ -165,6 +172,7 @@ def main() -> None:
             "gpus": handlers.gpus,
             "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
+            "lay_out_files": handlers.lay_out_files,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
         },
