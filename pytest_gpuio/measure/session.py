@@ -147,7 +147,7 @@ class Session:
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
         needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
-        if path.moves_data and "nvme_passthrough" not in needs:
+        if path.moves_data and not path.mapped and "nvme_passthrough" not in needs:
             needs += ("file_io",)
         # A mapping that needs no page cache opens nothing with O_DIRECT.
         if not path.moves_data or (path.mapped and cell.cache == "direct"):
