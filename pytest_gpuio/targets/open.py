@@ -7,7 +7,7 @@ import os
 import stat
 
 from pytest_gpuio.core.errors import CapabilityMissing, TargetError, errno_text
-from pytest_gpuio.media import classify
+from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify
 from pytest_gpuio.targets.alignment import direct_alignment
 from pytest_gpuio.targets.devdax_map import devdax_header
 from pytest_gpuio.targets.header import read_header
@@ -64,8 +64,10 @@ def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, d
 def direct_refusal(path: str) -> CapabilityMissing:
     """The error for a file system that does not serve direct I/O on ``path``."""
     kind = classify(path).file_system or "unknown"
+    # The page cache of a file in memory is the file, and never cold.
+    cache = "hot" if kind in MEMORY_FILE_SYSTEMS else "cold"
     return CapabilityMissing(
-        f"{path}: this file system ({kind}) refuses O_DIRECT: use another --gpuio-target, or --gpuio-cache=cold."
+        f"{path}: this file system ({kind}) refuses O_DIRECT: use another --gpuio-target, or --gpuio-cache={cache}."
     )
 
 
