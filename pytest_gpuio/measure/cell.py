@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window, find_liburing
+from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.meter import CpuMeter
@@ -62,7 +62,7 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
         pattern_seed=plan.pattern_seed,
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
-        library=plan.library or find_liburing(),
+        library=plan.library,
         **_new_fields(plan, arrivals),
     )
 
@@ -116,8 +116,7 @@ class CellRun:
                 self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
                 self._paged = not generic
                 direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
-            self._prepare_cache()
-            resident_before = self._resident()
+            resident_before = self._prepare_cache()
             schedule = draw_schedule(plan)
             run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
             setup_seconds = time.monotonic() - started
@@ -168,13 +167,14 @@ class CellRun:
             return None
         return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
 
-    def _prepare_cache(self) -> None:
+    def _prepare_cache(self) -> int | None:
+        """Brings the page cache into the state that was asked for; bytes of the region that are in it then."""
         plan = self._plan
         if not self._paged:
-            return
+            return None
         if plan.cache == "hot":
             warm(self._fd, plan.region_offset, plan.region_bytes)
-            return
+            return self._resident()
         left = drop(self._fd, plan.region_offset, plan.region_bytes)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
@@ -182,8 +182,9 @@ class CellRun:
             raise CellVoid(
                 "cold_cache",
                 f"{left:,} bytes of {plan.path} stay in the page cache after fdatasync and POSIX_FADV_DONTNEED "
-                "(mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
+                "(cachestat, mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
             )
+        return left
 
     def _too_short(self, observed: Mapping[str, Any]) -> float | None:
         """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
@@ -334,7 +335,7 @@ def histogram_values(histogram: Histogram) -> dict[str, Any]:
         "sum_ns": histogram.sum_ns,
         "min_ns": histogram.min_ns,
         "max_ns": histogram.max_ns,
-        "bins": sorted(histogram.bins().items()),
+        "bins": list(histogram.bins().items()),
     }
 
 
