@@ -25,7 +25,7 @@ _START = Claim("cell-start", "cell that starts its child: null QD 32", "ms", Tar
 
 
 def _beyond_windows(lab: Lab, plan: Plan, family: str) -> tuple[float, float]:
-    """Milliseconds that a cell took in all, less its windows (warm-up included) and the final verification; and that."""
+    """Milliseconds that a cell took in all, less its windows (warm-up included) and verification; and those of that."""
     began = time.monotonic()
     outcome, _ = lab.ours.observe(plan, family)
     whole = time.monotonic() - began

@@ -155,7 +155,7 @@ def latency(values: Mapping[str, Any]) -> dict[str, float]:
     """Mean and percentiles of a histogram as the child sends it, in nanoseconds; empty when it is."""
     if not values["count"]:
         return {}
-    bins = dict(values["bins"])
+    bins = histogram.from_lists(values)
     found = {"mean": values["sum_ns"] / values["count"]}
     for name, share in PERCENTILES.items():
         value = histogram.quantile(bins, share, values["min_ns"], values["max_ns"], overflow=values["overflow"])

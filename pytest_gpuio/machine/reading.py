@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
-
-_CHUNK = 1 << 16
 
 
 def slurp(path: str) -> str | None:
     """Content of a file of ``/proc`` or ``/sys`` as it stands; None when it cannot be read.
 
-    For what is read at every cell: it costs a fifth of :meth:`pathlib.Path.read_text`.
+    For what is read at every cell: without a text file's layers it costs a third.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path would double the cost
+            return file.read().decode(errors="replace")
     except OSError:
         return None
-    pieces = []
-    try:
-        while piece := os.read(fd, _CHUNK):
-            pieces.append(piece)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    return b"".join(pieces).decode("utf-8", "replace")
 
 
 def read_text(path: Path) -> str | None:

@@ -14,6 +14,7 @@ from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
+from pytest_gpuio.results import histogram
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
 from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop
 
@@ -101,7 +102,8 @@ def _device(seen: Observed) -> Device:
 
 
 def _distribution(values: Mapping[str, Any]) -> Distribution:
-    return distribution(**{**values, "bins": dict(values["bins"])})
+    figures = {name: value for name, value in values.items() if name != "counts"}
+    return distribution(**{**figures, "bins": histogram.from_lists(values)})
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:

@@ -227,7 +227,7 @@ class CellRun:
                 warm_up.reason = "broken off"
                 return ios, warm_up
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 64.0)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
@@ -328,14 +328,16 @@ def window_values(window: Window) -> dict[str, Any]:
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values, bins as pairs."""
+    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
+    bins = histogram.bins()
     return {
         "count": histogram.count,
         "overflow": histogram.overflow,
         "sum_ns": histogram.sum_ns,
         "min_ns": histogram.min_ns,
         "max_ns": histogram.max_ns,
-        "bins": list(histogram.bins().items()),
+        "bins": list(bins),
+        "counts": list(bins.values()),
     }
 
 

@@ -98,7 +98,7 @@ def io_limits(counted: Sequence[str], root: str = "/") -> tuple[str, ...]:
                 device, _, limits = line.partition(" ")
                 wanted = " ".join(word for word in limits.split() if not word.endswith("=max"))
                 if device in counted and wanted:
-                    found.append(f"{file} of {os.path.basename(folder) or '/'}: {device} {wanted}")
+                    found.append(f"{file} of {Path(folder).name or '/'}: {device} {wanted}")
     return tuple(dict.fromkeys(found))
 
 

@@ -92,9 +92,10 @@ def drop(fd: int, offset: int, length: int) -> int:
         TargetError: writing out failed.
     """
     remaining = 0
-    _release_maps(fd)
     for attempt in range(_DROP_TRIES):
-        if attempt:
+        if attempt == 1:
+            _release_maps(fd)
+        elif attempt:
             time.sleep(_DROP_PAUSE_S)
         try:
             os.fdatasync(fd)
