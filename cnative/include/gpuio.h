@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUIO_ABI 2
+#define GPUIO_ABI 3
 
 /* ---- words for people -------------------------------------------------------------------------------------- */
 
@@ -70,6 +70,9 @@ struct gpuio_pool_info {
 	void *base;          /* 2 MiB aligned */
 	uint64_t bytes;      /* mapped */
 	uint64_t huge_bytes; /* backed by huge pages as /proc/self/smaps says; 0 when unknown */
+	uint64_t map_ns;     /* mapping and prefaulting it, when it last grew */
+	uint64_t pinned_bytes; /* page-locked for GPUs; 0 = not asked for yet */
+	uint64_t pin_ns;     /* page-locking it */
 };
 
 struct gpuio_pool *gpuio_pool_new(void);
@@ -91,9 +94,35 @@ void gpuio_pattern_stamp(void *buf, uint64_t bytes, uint64_t offset, uint64_t se
  * the buffer are not checked. */
 uint64_t gpuio_pattern_check(const void *buf, uint64_t bytes, uint64_t offset, uint64_t seed, uint64_t *first_bad);
 
+/* ---- GPUs: looking at them makes no context ------------------------------------------------------------------ */
+
+struct gpuio_gpu_info {
+	int32_t ordinal;
+	char name[128];
+	unsigned char uuid[16];
+	char bus_id[32];      /* "0000:17:00.0" */
+	uint64_t bytes;       /* of its memory */
+	int32_t capability_major, capability_minor;
+	int32_t copy_engines;
+	int32_t driver_version; /* 1000 x major + 10 x minor of the CUDA version the driver knows */
+};
+
+/* The GPUs that the CUDA driver (`library`, NULL = search) shows; -ELIBACC without a driver, -ENODEV without a GPU. */
+int gpuio_gpu_count(const char *library, int32_t *count, struct gpuio_why *why);
+int gpuio_gpu_describe(const char *library, int32_t ordinal, struct gpuio_gpu_info *info, struct gpuio_why *why);
+
+/* Memory on a GPU for callers without a run; the calling thread keeps the GPU's primary context afterwards. */
+struct gpuio_memory;
+
+int gpuio_memory_new(const char *library, int32_t ordinal, uint64_t bytes, struct gpuio_memory **out, struct gpuio_why *why);
+uint64_t gpuio_memory_address(const struct gpuio_memory *memory);
+int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uint64_t bytes, struct gpuio_why *why);
+int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
+void gpuio_memory_free(struct gpuio_memory *memory);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
-enum { GPUIO_READ = 0, GPUIO_WRITE = 1 };
+enum { GPUIO_READ = 0, GPUIO_WRITE = 1, GPUIO_FSYNC = 2 /* of a record only */ };
 enum { GPUIO_SEQUENTIAL = 0, GPUIO_RANDOM = 1, GPUIO_ZIPF = 2 };
 enum { GPUIO_SYNC_NONE = 0, GPUIO_SYNC_END = 1, GPUIO_SYNC_EVERY = 2 }; /* END: fsync inside the window;
                                                                          * EVERY: drain + fdatasync each sync_every */
@@ -108,6 +137,62 @@ enum {
 /* How an open loop waits for the next arrival while nothing completes: SLEEP in the kernel (absolute deadline, TIMER or the
  * engine's own wait with a time-out), SPIN on the clock and the completion queue. */
 enum { GPUIO_WAIT_SLEEP = 0, GPUIO_WAIT_SPIN = 1 };
+
+/* Where bytes end (reads) or begin (writes). Host memory unless `ordinals` is set. */
+enum { GPUIO_GPU_KERNEL = 0, GPUIO_GPU_COPY = 1 }; /* data is checked by a kernel on the GPU, or copied back and checked here */
+
+struct gpuio_gpu_spec {
+	const int32_t *ordinals; /* the CUDA driver's number of each worker's GPU, jobs entries; NULL = host memory */
+	const char *library;     /* CUDA driver to open at run time, NULL = $GPUIO_LIBCUDA, libcuda.so.1 */
+	uint32_t wait;           /* GPUIO_WAIT_*: how the end of a copy is waited for when nothing else can be done */
+	uint32_t streams;        /* of each worker, which its copies take in turn; 0 = 1 */
+	uint32_t ahead;          /* staging slots of each worker beyond its depth: requests that are being copied; 0 = chosen */
+	uint32_t check;          /* GPUIO_GPU_* */
+};
+
+/*
+ * Records: I/O that a workload prepared, instead of offsets drawn here. A group is all records that must have ended before a step
+ * may go on; its records run concurrently, shared out among the workers as they are free. A chain is a row of groups (ascending)
+ * with an emulated consumer, which takes them in order, each once it has ended, and then computes for compute_ns. With prefetch 0
+ * group j of a chain may start when the compute of group j - 1 has ended; with P > 0, when that of group j - P has begun. Chains
+ * start in the order of their first groups.
+ */
+enum { GPUIO_RECORD_BARRIER = 1 << 0 }; /* waits for all earlier records of its group */
+
+struct gpuio_record {
+	uint64_t offset;
+	uint32_t length; /* 1..block; 0 for GPUIO_FSYNC */
+	uint16_t file;   /* index into fds */
+	uint8_t op;      /* GPUIO_READ, _WRITE or _FSYNC; an fsync is a barrier for the records before and behind it */
+	uint8_t flags;   /* GPUIO_RECORD_* */
+};
+
+struct gpuio_group {
+	uint64_t first;      /* its first record; the first of the next group ends it */
+	int64_t time_ns;     /* not before this time after the window's start, -1 = as soon as the chain lets it */
+	uint64_t compute_ns; /* of what consumes it */
+	uint32_t chain;      /* 0..n_chains-1 */
+	uint32_t prefetch;   /* of its chain */
+};
+
+/* Times after the window's start; UINT64_MAX = it did not come to that. */
+struct gpuio_group_result {
+	uint64_t due_ns;     /* its chain and its time let it start */
+	uint64_t start_ns;   /* its first record was taken up */
+	uint64_t end_ns;     /* its last record had ended */
+	uint64_t consume_ns; /* its compute began, which then lasts compute_ns; later than end_ns when the one before still ran */
+};
+
+struct gpuio_replay_spec {
+	const struct gpuio_record *records; /* NULL = offsets are drawn; all lists must stay until the run is closed */
+	uint64_t n_records;
+	const struct gpuio_group *groups;   /* each with at least one record, in the order in which they should start */
+	uint32_t n_groups, n_chains;
+	uint32_t concurrency;               /* chains at work at the same time; 0 = all */
+	const int32_t *fds;                 /* opened as spec->fd would be; -1 each for null */
+	const uint64_t *seeds;              /* pattern seed of each file */
+	uint32_t n_files;
+};
 
 struct gpuio_spec {
 	const char *engine;
@@ -143,6 +228,9 @@ struct gpuio_spec {
 	uint64_t n_arrivals;
 	uint32_t arrival_wait;  /* GPUIO_WAIT_* */
 	const char *library;    /* engine's library to open at run time (liburing for io_uring), NULL = search */
+	struct gpuio_gpu_spec gpu;
+	struct gpuio_replay_spec replay; /* with it, order, region, arrivals and sync are not used; read_percent only says whether
+					  * there are writes (below 100) */
 };
 
 /* ---- one window -------------------------------------------------------------------------------------------- */
@@ -151,7 +239,7 @@ struct gpuio_worker_result {
 	int32_t error;          /* 0 or -errno of the worker itself (not of an I/O) */
 	int32_t cpu;            /* CPU it was pinned to, -1 = not pinned */
 	int32_t tid;
-	int32_t pad;
+	int32_t gpu;            /* ordinal, -1 = host memory */
 	uint64_t start_ns, end_ns;
 	uint64_t ios, bytes;
 	uint64_t cpu_ns;        /* CLOCK_THREAD_CPUTIME_ID over the window */
@@ -187,7 +275,16 @@ struct gpuio_window {
 	uint64_t first_bad_offset;
 	/* open loop */
 	uint64_t scheduled;        /* arrivals of this window; 0 = closed loop */
-	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start */
+	uint64_t late;             /* sent later than max(200 us, one mean gap) after their intended start; records: groups */
+	/* GPU memory reached by copies (an engine without GPUIO_ENGINE_NEEDS_GPU): requests from before submit (writes: before the
+	 * copy into host memory) until they are over (reads: their bytes are in GPU memory), with a counter as above, over the
+	 * same stretch. in_flight and steady values above are the device's own part. */
+	double total_in_flight;
+	uint64_t total_ns, total_ios, total_lat_ns;
+	double total_rate;
+	uint64_t max_total;
+	uint64_t copies;           /* calls that copied; fewer than requests when neighbours went together */
+	uint64_t copied_bytes;
 	/* clock: TSC scale against CLOCK_MONOTONIC over this window */
 	double clock_ppm;          /* |measured / used - 1| * 1e6; 0 for CLOCK_MONOTONIC */
 };
@@ -202,6 +299,13 @@ int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpu
  * to window. 0; -ETIMEDOUT (window->stuck_worker names it; only close may follow); -errno of a worker. I/O errors and
  * short I/O are counted, not returned; after 64 errors in a worker it ends its share. */
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
+/*
+ * The same over records: groups first .. first + n - 1, with their times counted from the earliest of them; what they depend on
+ * outside is taken for done. results: n entries. Latencies are per record. lag and response are filled when groups have times: lag
+ * per timed group, from due to start; response per record, from its group's due time to reaped.
+ */
+int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
+		 struct gpuio_why *why);
 /* Histograms of the last window, merged over workers; each holds the I/O that completed in full. slat: before submit ..
  * after submit (empty when not observable: synchronous engines, GPUIO_KNOB_MERGED_WAIT); clat: after submit .. reaped (the
  * same as lat when slat is not observable); lat: before submit .. reaped (always there). */
@@ -212,12 +316,18 @@ const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);
  * a user waits for; lat stays the service time. */
 const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_response(const struct gpuio_run *run);
+/* GPU memory reached by copies only (empty otherwise). copy: reads: reaped .. seen in GPU memory; writes: copy asked for .. seen
+ * in host memory. total: a request's whole way, see gpuio_window.total_in_flight; response then counts to its end, too. */
+const struct gpuio_hist *gpuio_copy(const struct gpuio_run *run);
+const struct gpuio_hist *gpuio_total(const struct gpuio_run *run);
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out /* jobs entries */);
 /* Final sweep, outside windows: checks what the last window left in destination memory (reads) and reads back what it
  * wrote last (writes, with pread on spec->fd). Counts blocks. */
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why);
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* every worker really has */
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
+/* What the engine says of how it was opened, "name=value ..." (worker 0's word); "" = nothing. */
+void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts);
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */
@@ -239,11 +349,43 @@ struct gpuio_bare_result {
  * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
+/* ---- cuFile: the library behind GPUDirect Storage -------------------------------------------------------------- */
+
+/*
+ * The driver is opened once per process, before the first run on one of the engines cufile, cufile_batch and cufile_stream, and
+ * closed before the process ends: some releases crash at exit otherwise. What is set in the file that CUFILE_ENV_PATH_JSON
+ * names is read by the opening alone. Functions here return 0, -errno, or minus a code of the library's own (5001..5099).
+ */
+struct gpuio_cufile;
+
+#define GPUIO_CUFILE_WORDS 4096 /* of counters; the largest layout known has 640 */
+
+struct gpuio_cufile_info {
+	int32_t version;          /* 1000 x major + 10 x minor; 0 = the library does not tell */
+	int32_t counts;           /* 1 = its counters are on */
+	int32_t properties_error; /* 0, or the code why nothing that follows is known */
+	uint32_t nvfs_major, nvfs_minor; /* 0.0 = nvidia-fs is not in use */
+	uint32_t status_flags, control_flags, feature_flags; /* as CUfileDrvProps has them */
+	uint32_t max_batch;
+	uint64_t poll_threshold_bytes, max_direct_bytes, max_cache_bytes, per_buffer_cache_bytes, max_pinned_bytes;
+};
+
+/* May never come back (tried: on a kernel without /proc/modules); call it where a deadline ends the process. */
+int gpuio_cufile_open(const char *library, struct gpuio_cufile **out, struct gpuio_why *why);
+void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufile_info *info);
+/* Counters of level 1 (the process) or 3 (per GPU), as the library lays them out: GPUIO_CUFILE_WORDS words. */
+int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
+/* Would the open file be accepted? */
+int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
+/* No run may be open. */
+int gpuio_cufile_close(struct gpuio_cufile *cufile);
+
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
 enum {
 	GPUIO_ENGINE_SYNC = 1 << 0,          /* submit returns with the I/O done: depth is 1 */
-	GPUIO_ENGINE_NEEDS_GPU = 1 << 1,
+	GPUIO_ENGINE_NEEDS_GPU = 1 << 1,     /* moves bytes into GPU memory by itself: with a GPU as destination, buf is a device
+					      * pointer; other engines get page-locked host memory, which is copied */
 	GPUIO_ENGINE_NEEDS_BLOCKDEV = 1 << 2,
 	GPUIO_ENGINE_FIXED_BUFFERS = 1 << 3, /* knows GPUIO_KNOB_FIXED_BUFFERS */
 	GPUIO_ENGINE_POLLED = 1 << 4,
@@ -255,11 +397,14 @@ struct gpuio_io {
 	void *buf;
 	uint64_t offset;
 	uint32_t length;
-	uint32_t index;  /* slot number 0..depth-1: index of the registered buffer */
+	uint32_t index;  /* slot number 0..job->slots-1: index of the registered buffer */
 	uint8_t op;      /* GPUIO_READ or GPUIO_WRITE */
+	uint16_t file;   /* index of fd among the registered files */
+	int32_t fd;
+	uint32_t group;  /* the job loop's */
 	int64_t result;  /* bytes moved, or -errno */
 	void *priv;      /* the engine's own, zero at open */
-	uint64_t started, submitted, intended; /* ticks; the job loop's */
+	uint64_t started, submitted, intended, held, reaped; /* ticks; the job loop's */
 };
 
 struct gpuio_job {
@@ -267,10 +412,14 @@ struct gpuio_job {
 	const struct gpuio_engine *engine;
 	uint32_t worker;
 	uint32_t effective; /* GPUIO_KNOB_*; set by open */
-	struct gpuio_io *ios; /* depth requests, buffers set: an engine may register them in open */
+	struct gpuio_io *ios; /* `slots` requests, buffers set: an engine may register them in open */
+	uint32_t slots;       /* depth or more; at most depth of them are with the engine at a time */
 	struct gpuio_why why; /* open: why it failed, or why a knob is off; submit and reap: why they return -errno */
 	void *priv;
 	int32_t ring_fd; /* -1; an engine with an io_uring may put its descriptor here */
+	int32_t gpu;     /* CUDA ordinal of the destination, -1 = host memory; its primary context is current in this thread */
+	struct gpuio_device *device; /* NULL = host memory; see src/gpu.h */
+	struct gpuio_why facts; /* open: "name=value ..." that a record should hold, such as which instruction flushes; else "" */
 };
 
 struct gpuio_engine {
@@ -293,9 +442,9 @@ struct gpuio_engine {
 	 * returns how many, 0 = the deadline came first. Called with requests in flight only. (reap in turn with short sleeps) */
 	int (*wait)(struct gpuio_job *job, struct gpuio_io **done, unsigned max, uint64_t deadline_ns);
 	/* Makes what was written durable, nothing being in flight; whole: metadata too. 0 or -errno. (fsync, fdatasync of fd) */
-	int (*sync)(struct gpuio_job *job, int whole);
+	int (*sync)(struct gpuio_job *job, uint16_t file, int fd, int whole);
 	/* Reads once, outside windows and from another thread than the worker's, for gpuio_sweep. Bytes or -errno. (pread of fd) */
-	int64_t (*read_back)(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset);
+	int64_t (*read_back)(struct gpuio_job *job, int fd, void *buf, uint32_t length, uint64_t offset);
 };
 
 unsigned gpuio_engine_count(void);                              /* built in, then loaded */

@@ -135,6 +135,8 @@ static int run_thread(struct bare *b, unsigned char *buffers)
 	pthread_t thread;
 	int rc = -ENOMEM;
 
+	b->job.slots = depth;
+	b->job.gpu = -1;
 	b->job.ios = calloc(depth, sizeof(*b->job.ios));
 	b->free = calloc(depth, sizeof(struct gpuio_io *));
 	if (b->job.ios && b->free) {
@@ -144,6 +146,7 @@ static int run_thread(struct bare *b, unsigned char *buffers)
 			io->buf = buffers + i * slot_stride(b->spec->block);
 			io->length = b->spec->block;
 			io->index = i;
+			io->fd = b->spec->fd;
 			io->op = GPUIO_READ;
 			b->free[b->nfree++] = io;
 		}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "clock.h"
 #include "why.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
@@ -18,6 +19,10 @@ struct gpuio_pool {
 	uint64_t bytes;
 	uint64_t huge_bytes;
 	bool taken;
+	uint64_t map_ns;
+	struct gpuio_gpus *gpus; /* NULL until a run wants one */
+	bool pinned;
+	uint64_t pin_ns;
 };
 
 /* AnonHugePages of the mapping that holds `base`. MADV_HUGEPAGE keeps it from merging with ordinary neighbours. */
@@ -64,9 +69,21 @@ struct gpuio_pool *gpuio_pool_new(void)
 	return calloc(1, sizeof(struct gpuio_pool));
 }
 
+static void unmap(struct gpuio_pool *pool)
+{
+	if (pool->pinned)
+		gpuio_gpus_unpin(pool->gpus, pool->base);
+	if (pool->base)
+		munmap(pool->base, pool->bytes);
+	pool->base = NULL;
+	pool->pinned = false;
+	pool->bytes = pool->huge_bytes = pool->map_ns = pool->pin_ns = 0;
+}
+
 int gpuio_pool_reserve(struct gpuio_pool *pool, uint64_t bytes, struct gpuio_why *why)
 {
 	unsigned char *base;
+	uint64_t from;
 
 	gpuio_say(why, "%s", "");
 	if (bytes <= pool->bytes)
@@ -82,10 +99,8 @@ int gpuio_pool_reserve(struct gpuio_pool *pool, uint64_t bytes, struct gpuio_why
 	}
 	bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	/* Given back first: old and new together could be more memory than there is. */
-	if (pool->base)
-		munmap(pool->base, pool->bytes);
-	pool->base = NULL;
-	pool->bytes = pool->huge_bytes = 0;
+	unmap(pool);
+	from = mono_ns();
 	base = map_aligned(bytes);
 	if (!base) {
 		int err = errno;
@@ -98,6 +113,7 @@ int gpuio_pool_reserve(struct gpuio_pool *pool, uint64_t bytes, struct gpuio_why
 	madvise(base, bytes, MADV_HUGEPAGE);
 	for (uint64_t at = 0; at < bytes; at += GPUIO_PAGE)
 		((volatile unsigned char *)base)[at] = 0;
+	pool->map_ns = mono_ns() - from;
 	pool->base = base;
 	pool->bytes = bytes;
 	pool->huge_bytes = huge_bytes_at(base, bytes);
@@ -109,6 +125,9 @@ void gpuio_pool_describe(const struct gpuio_pool *pool, struct gpuio_pool_info *
 	info->base = pool->base;
 	info->bytes = pool->bytes;
 	info->huge_bytes = pool->huge_bytes;
+	info->map_ns = pool->map_ns;
+	info->pinned_bytes = pool->pinned ? pool->bytes : 0;
+	info->pin_ns = pool->pin_ns;
 }
 
 int gpuio_pool_take(struct gpuio_pool *pool, uint64_t bytes, unsigned char **base, struct gpuio_why *why)
@@ -127,6 +146,27 @@ int gpuio_pool_take(struct gpuio_pool *pool, uint64_t bytes, unsigned char **bas
 	return 0;
 }
 
+int gpuio_pool_gpus(struct gpuio_pool *pool, const char *library, struct gpuio_gpus **gpus, struct gpuio_why *why)
+{
+	int rc = pool->gpus ? gpuio_gpus_same(pool->gpus, library, why) : gpuio_gpus_open(&pool->gpus, library, why);
+
+	*gpus = pool->gpus;
+	return rc;
+}
+
+int gpuio_pool_pin(struct gpuio_pool *pool, struct gpuio_why *why)
+{
+	uint64_t from = mono_ns();
+	int rc;
+
+	if (pool->pinned || !pool->base)
+		return 0;
+	rc = gpuio_gpus_pin(pool->gpus, pool->base, pool->bytes, why);
+	pool->pinned = rc == 0;
+	pool->pin_ns = mono_ns() - from;
+	return rc;
+}
+
 void gpuio_pool_give_back(struct gpuio_pool *pool)
 {
 	pool->taken = false;
@@ -137,7 +177,7 @@ void gpuio_pool_free(struct gpuio_pool *pool)
 	/* A run that was given up may still have I/O in flight into this memory: leaked on purpose. */
 	if (!pool || pool->taken)
 		return;
-	if (pool->base)
-		munmap(pool->base, pool->bytes);
+	unmap(pool);
+	gpuio_gpus_close(pool->gpus);
 	free(pool);
 }

@@ -11,6 +11,7 @@
 #define MAX_JOBS 4096u
 #define MAX_DEPTH (1u << 20)
 #define MAX_BLOCK (1u << 30)
+#define MAX_AHEAD 4096u
 #define MAX_ARRIVAL_NS UINT64_C(1000000000000000)
 
 #define REFUSE(code, ...)                                                                                                    \
@@ -50,7 +51,7 @@ static int check_kind(const struct gpuio_spec *spec, const struct gpuio_engine *
 		REFUSE(-EINVAL, "sync mode every needs a number of writes between two fdatasync calls, at least 1");
 	if (!engine_moves_data(engine))
 		return 0;
-	if (spec->read_percent < 100 && !spec_aligned(spec))
+	if (spec->read_percent < 100 && !spec_aligned(spec) && !spec->replay.records)
 		REFUSE(-EINVAL, "writes of %" PRIu32 " bytes from offset %" PRIu64 " on are not whole %u-byte sectors, which written "
 		       "data needs to stay verifiable", spec->block, spec->region_offset, GPUIO_SECTOR);
 	return 0;
@@ -72,9 +73,33 @@ static int check_arrivals(const struct gpuio_spec *spec, struct gpuio_why *why)
 	return 0;
 }
 
+static int check_gpus(const struct gpuio_spec *spec, struct gpuio_why *why)
+{
+	const struct gpuio_gpu_spec *gpu = &spec->gpu;
+
+	for (uint32_t i = 0; gpu->ordinals && i < spec->jobs; i++)
+		if (gpu->ordinals[i] < 0)
+			REFUSE(-EINVAL, "GPU %" PRId32 " of worker %" PRIu32 ": GPUs are numbered from 0", gpu->ordinals[i], i);
+	if (gpu->wait > GPUIO_WAIT_SPIN)
+		REFUSE(-EINVAL, "wait %" PRIu32 " for copies is not known: use sleep or spin", gpu->wait);
+	if (gpu->check > GPUIO_GPU_COPY)
+		REFUSE(-EINVAL, "check %" PRIu32 " of data on a GPU is not known: use kernel or copy", gpu->check);
+	if (gpu->streams > GPUIO_MAX_STREAMS)
+		REFUSE(-EINVAL, "%" PRIu32 " streams a worker: use 1 to %u", gpu->streams, GPUIO_MAX_STREAMS);
+	if (gpu->ahead > MAX_AHEAD)
+		REFUSE(-EINVAL, "%" PRIu32 " staging slots beyond the depth: use 1 to %u", gpu->ahead, MAX_AHEAD);
+	return 0;
+}
+
 static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	if (!engine_moves_data(engine))
+		return 0;
+	for (uint32_t i = 0; spec->replay.records && i < spec->replay.n_files; i++)
+		if (spec->replay.fds[i] < 0 || fcntl(spec->replay.fds[i], F_GETFD) < 0)
+			REFUSE(-EBADF, "file descriptor %d of file %" PRIu32 " is not open; the engine %s needs a file",
+			       spec->replay.fds[i], i, engine->name);
+	if (spec->replay.records)
 		return 0;
 	if (spec->fd < 0 || fcntl(spec->fd, F_GETFD) < 0)
 		REFUSE(-EBADF, "file descriptor %d is not open; the engine %s needs a file", spec->fd, engine->name);
@@ -94,8 +119,12 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 	if (rc == 0)
 		rc = check_arrivals(spec, why);
 	if (rc == 0)
-		rc = check_file(spec, engine, why);
+		rc = check_gpus(spec, why);
 	if (rc == 0)
+		rc = gpuio_replay_check(spec, engine_moves_data(engine), why);
+	if (rc == 0)
+		rc = check_file(spec, engine, why);
+	if (rc == 0 && !spec->replay.records)
 		rc = gpuio_offsets_init(&offsets, spec, spec->jobs - 1, why);
 	return rc;
 }

@@ -23,38 +23,64 @@ void gpuio_check_read(struct gpuio_worker *w, const struct gpuio_io *io)
 	if (pattern_whole(io->length, io->offset) == 0)
 		return;
 	t->verified++;
-	if (gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first) == 0)
+	if (w->side) {
+		bool bad;
+		int rc = gpuio_side_check(w, io, &bad, &first);
+
+		if (rc)
+			gpuio_note_error(t, rc, io->op, io->offset);
+		if (rc || !bad)
+			return;
+	} else if (gpuio_pattern_check(io->buf, io->length, io->offset, w->run->seeds[io->file], &first) == 0) {
 		return;
+	}
 	if (t->bad++ == 0)
 		t->first_bad_offset = first;
 }
 
-static int sync_once(struct gpuio_worker *w, bool whole)
+/* Of an engine that takes device pointers. */
+void gpuio_stamp_write(struct gpuio_worker *w, const struct gpuio_io *io)
+{
+	int rc = engine_moves_data(w->job.engine) ? gpuio_side_stamp(w, io) : 0;
+
+	if (rc)
+		gpuio_note_error(&w->tally, rc, GPUIO_WRITE, io->offset);
+}
+
+static int sync_once(struct gpuio_worker *w, uint16_t file, int fd, bool whole)
 {
 	const struct gpuio_engine *engine = w->job.engine;
-	int fd = w->run->spec.fd;
 
 	if (engine->sync)
-		return engine->sync(&w->job, whole);
+		return engine->sync(&w->job, file, fd, whole);
 	return (whole ? fsync(fd) : fdatasync(fd)) != 0 ? -errno : 0;
 }
 
-void gpuio_sync_file(struct gpuio_worker *w, bool whole)
+void gpuio_sync_one(struct gpuio_worker *w, uint16_t file, int fd, bool whole)
 {
 	struct gpuio_tally *t = &w->tally;
 	uint64_t from;
 	int rc;
 
-	w->unsynced = 0;
-	w->sync_due = false;
 	if (!engine_moves_data(w->job.engine))
 		return;
 	from = mono_ns();
-	rc = sync_once(w, whole);
+	rc = sync_once(w, file, fd, whole);
 	if (rc)
 		gpuio_note_error(t, rc, GPUIO_WRITE, UINT64_MAX);
 	t->sync_ns += mono_ns() - from;
 	t->syncs++;
+}
+
+void gpuio_sync_file(struct gpuio_worker *w, bool whole)
+{
+	struct gpuio_tally *t = &w->tally;
+
+	w->unsynced = 0;
+	w->sync_due = false;
+	if (!engine_moves_data(w->job.engine))
+		return;
+	gpuio_sync_one(w, 0, w->run->spec.fd, whole);
 	/* A drained queue that waits for the medium says nothing about the depth that was kept. */
 	flow_leave_out(&t->flow, stamp(&w->ticker));
 }

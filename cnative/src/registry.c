@@ -22,6 +22,10 @@ static const struct gpuio_engine *const built_in[] = {
 	&gpuio_engine_io_uring_cmd,
 	&gpuio_engine_io_uring_nop,
 	&gpuio_engine_mmap,
+	&gpuio_engine_dax,
+	&gpuio_engine_cufile,
+	&gpuio_engine_cufile_batch,
+	&gpuio_engine_cufile_stream,
 };
 
 #define BUILT_IN (sizeof(built_in) / sizeof(built_in[0]))

@@ -15,5 +15,9 @@ extern const struct gpuio_engine gpuio_engine_io_uring_full;
 extern const struct gpuio_engine gpuio_engine_io_uring_cmd;
 extern const struct gpuio_engine gpuio_engine_io_uring_nop;
 extern const struct gpuio_engine gpuio_engine_mmap;
+extern const struct gpuio_engine gpuio_engine_cufile;
+extern const struct gpuio_engine gpuio_engine_cufile_batch;
+extern const struct gpuio_engine gpuio_engine_cufile_stream;
+extern const struct gpuio_engine gpuio_engine_dax;
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "buffers.h"
+#include "stage.h"
 #include "why.h"
 
 #define OPEN_DEADLINE_NS UINT64_C(30000000000)
@@ -34,6 +35,9 @@ static void free_worker(struct gpuio_worker *w)
 	free(w->free);
 	free(w->batch);
 	free(w->done);
+	free(w->heap.at);
+	free(w->side);
+	free(w->stage);
 }
 
 static void free_run(struct gpuio_run *run)
@@ -52,13 +56,24 @@ static void free_run(struct gpuio_run *run)
 	free(run->cpus);
 	free(run->sq_cpus);
 	free(run->arrivals);
+	free(run->seeds);
+	gpuio_replay_free(run->replay);
+	free(run->gpus);
+	free(run->gpu_library);
 	free(run);
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+	void *to = malloc(bytes);
+
+	return to ? memcpy(to, from, bytes) : NULL;
 }
 
 static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buffers)
 {
 	struct gpuio_worker *w = &run->workers[index];
-	uint32_t depth = run->spec.depth;
+	uint32_t slots = w->job.slots;
 	uint64_t stride = slot_stride(run->spec.block);
 
 	w->run = run;
@@ -67,21 +82,41 @@ static int make_worker(struct gpuio_run *run, uint32_t index, unsigned char *buf
 	w->job.worker = index;
 	w->job.ring_fd = -1;
 	w->ticker = gpuio_ticker_of(&run->clock);
-	w->slots = calloc(depth, sizeof(*w->slots));
-	w->free = calloc(depth, sizeof(*w->free));
-	w->batch = calloc(depth, sizeof(*w->batch));
-	w->done = calloc(depth, sizeof(*w->done));
+	w->slots = calloc(slots, sizeof(*w->slots));
+	w->free = calloc(slots, sizeof(*w->free));
+	w->batch = calloc(slots, sizeof(*w->batch));
+	w->done = calloc(slots, sizeof(*w->done));
 	if (!w->slots || !w->free || !w->batch || !w->done)
 		return -ENOMEM;
 	w->job.ios = w->slots;
-	for (uint32_t i = 0; i < depth; i++) {
-		w->slots[i].buf = buffers + ((uint64_t)index * depth + i) * stride;
+	for (uint32_t i = 0; i < slots; i++) {
+		if (w->side && !w->stage)
+			w->slots[i].buf = (void *)(uintptr_t)side_address(w->side, i);
+		else
+			w->slots[i].buf = buffers + ((uint64_t)index * slots + i) * stride;
 		w->slots[i].length = run->spec.block;
 		w->slots[i].index = i;
+		w->slots[i].fd = run->spec.fd;
 		w->slots[i].result = GPUIO_UNUSED;
 	}
-	gpuio_hist_reset(&w->lat);
-	return gpuio_offsets_init(&w->offsets, &run->spec, index, NULL);
+	if (!run->replay)
+		return gpuio_offsets_init(&w->offsets, &run->spec, index, NULL);
+	w->heap.at = calloc(run->replay->heap_size, sizeof(*w->heap.at));
+	return w->heap.at ? 0 : -ENOMEM;
+}
+
+static int make_replay(struct gpuio_run *run)
+{
+	const struct gpuio_replay_spec *spec = &run->spec.replay;
+
+	run->seeds = spec->records ? copy_of(spec->seeds, spec->n_files * sizeof(*spec->seeds)) :
+				     copy_of(&run->spec.pattern_seed, sizeof(run->spec.pattern_seed));
+	if (!run->seeds)
+		return -ENOMEM;
+	if (!spec->records)
+		return 0;
+	run->replay = gpuio_replay_new(spec, run->spec.jobs);
+	return run->replay ? 0 : -ENOMEM;
 }
 
 static int make_locks(struct gpuio_run *run)
@@ -100,13 +135,6 @@ static int make_locks(struct gpuio_run *run)
 	return 0;
 }
 
-static void *copy_of(const void *from, size_t bytes)
-{
-	void *to = malloc(bytes);
-
-	return to ? memcpy(to, from, bytes) : NULL;
-}
-
 /* The caller's lists may go once the run is open. */
 static int copy_lists(struct gpuio_run *run, const struct gpuio_spec *spec)
 {
@@ -120,8 +148,66 @@ static int copy_lists(struct gpuio_run *run, const struct gpuio_spec *spec)
 		run->spec.arrivals = run->arrivals = copy_of(spec->arrivals, spec->n_arrivals * sizeof(*spec->arrivals));
 	if (spec->library)
 		run->spec.library = run->library = strdup(spec->library);
+	if (spec->gpu.ordinals)
+		run->spec.gpu.ordinals = run->gpus = copy_of(spec->gpu.ordinals, jobs * sizeof(*spec->gpu.ordinals));
+	if (spec->gpu.library)
+		run->spec.gpu.library = run->gpu_library = strdup(spec->gpu.library);
 	return (spec->cpus && !run->cpus) || (spec->sq_cpus && !run->sq_cpus) || (spec->arrivals && !run->arrivals) ||
-	       (spec->library && !run->library) ? -ENOMEM : 0;
+	       (spec->library && !run->library) || (spec->gpu.ordinals && !run->gpus) ||
+	       (spec->gpu.library && !run->gpu_library) ? -ENOMEM : 0;
+}
+
+/* A part of each GPU's memory for each of its workers; `staged`: and host memory that is copied from and to. */
+static int share_gpus(struct gpuio_run *run, bool staged, struct gpuio_gpus *gpus, struct gpuio_why *why)
+{
+	uint64_t stride = slot_stride(run->spec.block), each = gpuio_side_bytes(stride, run->workers[0].job.slots);
+	int rc = 0;
+
+	for (uint32_t i = 0; i < run->spec.jobs; i++) {
+		struct gpuio_worker *w = &run->workers[i];
+
+		w->side = calloc(1, sizeof(*w->side));
+		if (!w->side)
+			return -ENOMEM;
+		w->side->stride = stride;
+		rc = gpuio_gpus_device(gpus, w->job.gpu, &w->side->device, why);
+		if (rc)
+			return rc;
+		w->job.device = w->side->device;
+		if (staged) {
+			w->stage = calloc(1, sizeof(*w->stage));
+			if (!w->stage)
+				return -ENOMEM;
+		}
+	}
+	for (uint32_t i = 0; rc == 0 && i < run->spec.jobs; i++) {
+		struct gpuio_device *device = run->workers[i].side->device;
+		uint64_t workers = 0;
+
+		for (uint32_t k = 0; k < run->spec.jobs; k++)
+			if (run->workers[k].side->device == device)
+				run->workers[k].side->base = each * workers++;
+		rc = gpuio_device_enter(device, why);
+		if (rc == 0)
+			rc = gpuio_device_reserve(device, each * workers, why);
+	}
+	for (uint32_t i = 0; rc == 0 && i < run->spec.jobs; i++)
+		run->workers[i].side->base += run->workers[i].side->device->memory;
+	return rc;
+}
+
+static int take_gpus(struct gpuio_run *run, bool staged, struct gpuio_why *why)
+{
+	struct gpuio_gpus *gpus;
+	int rc = gpuio_pool_gpus(run->spec.pool, run->spec.gpu.library, &gpus, why);
+
+	if (rc)
+		return rc;
+	rc = share_gpus(run, staged, gpus, why);
+	if (rc == 0 && staged)
+		rc = gpuio_pool_pin(run->spec.pool, why);
+	gpuio_gpus_leave(gpus);
+	return rc;
 }
 
 /* A run with everything the windows need, but no thread yet and no buffers taken when it fails. */
@@ -129,9 +215,11 @@ static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *en
 		    struct gpuio_why *why)
 {
 	struct gpuio_run *run = calloc(1, sizeof(*run));
-	uint64_t bytes = slot_stride(spec->block) * spec->depth; /* at most 2^50 */
+	uint64_t bytes = slot_stride(spec->block); /* at most 2^30 */
 	unsigned char *base;
+	uint32_t slots;
 	int rc = -ENOMEM;
+	bool staged;
 
 	*out = run;
 	if (!run)
@@ -146,20 +234,33 @@ static int make_run(const struct gpuio_spec *spec, const struct gpuio_engine *en
 	gpuio_hist_reset(&run->lat);
 	gpuio_hist_reset(&run->lag);
 	gpuio_hist_reset(&run->response);
-	if (copy_lists(run, spec))
+	gpuio_hist_reset(&run->copy);
+	gpuio_hist_reset(&run->total);
+	if (copy_lists(run, spec) || make_replay(run))
 		return rc;
 	run->workers = aligned_alloc(64, spec->jobs * sizeof(*run->workers));
 	if (!run->workers)
 		return rc;
 	memset(run->workers, 0, spec->jobs * sizeof(*run->workers));
 	rc = make_locks(run);
-	if (rc == 0)
-		rc = gpuio_pool_take(spec->pool, bytes * spec->jobs, &base, why);
-	for (uint32_t i = 0; rc == 0 && i < spec->jobs; i++) {
-		rc = make_worker(run, i, base);
-		if (rc)
-			gpuio_pool_give_back(spec->pool);
+	if (rc)
+		return rc;
+	staged = spec->gpu.ordinals && !(engine->flags & GPUIO_ENGINE_NEEDS_GPU);
+	slots = spec->depth + (staged ? gpuio_stage_ahead(spec, engine->flags & GPUIO_ENGINE_SYNC) : 0);
+	for (uint32_t i = 0; i < spec->jobs; i++) {
+		run->workers[i].job.slots = slots;
+		run->workers[i].job.gpu = spec->gpu.ordinals ? spec->gpu.ordinals[i] : -1;
 	}
+	bytes *= spec->gpu.ordinals && !staged ? 0 : (uint64_t)slots * spec->jobs;
+	rc = gpuio_pool_take(spec->pool, bytes, &base, why);
+	if (rc)
+		return rc;
+	if (spec->gpu.ordinals)
+		rc = take_gpus(run, staged, why);
+	for (uint32_t i = 0; rc == 0 && i < spec->jobs; i++)
+		rc = make_worker(run, i, base);
+	if (rc)
+		gpuio_pool_give_back(spec->pool);
 	return rc;
 }
 
@@ -293,6 +394,11 @@ uint32_t gpuio_effective_knobs(const struct gpuio_run *run)
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why)
 {
 	*why = run->knob_why;
+}
+
+void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts)
+{
+	*facts = run->workers[0].job.facts;
 }
 
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker)

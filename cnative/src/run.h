@@ -8,11 +8,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "buffers.h"
 #include "clock.h"
 #include "flow.h"
 #include "gpuio.h"
 #include "offsets.h"
 #include "process.h"
+#include "replay.h"
+#include "side.h"
 
 #define GPUIO_MAX_ERRORS 64
 #define GPUIO_UNUSED INT64_MIN /* io->result of a slot that no request of this window has used */
@@ -25,8 +28,10 @@ struct gpuio_tally {
 	uint64_t syncs, sync_ns;
 	uint64_t verified, bad, first_bad_offset;
 	uint64_t late; /* open loop */
+	uint64_t landed, copies, copied_bytes; /* GPU memory reached by copies: requests that are over, and what was copied */
 	bool stopped;
 	struct gpuio_flow flow;
+	struct gpuio_flow total; /* of `landed`, as flow is of ios */
 };
 
 struct gpuio_worker {
@@ -35,7 +40,9 @@ struct gpuio_worker {
 	struct gpuio_offsets offsets;
 	struct gpuio_ticker ticker;
 	struct gpuio_io *slots;
-	struct gpuio_io **free, **batch, **done; /* depth pointers each */
+	struct gpuio_io **free, **batch, **done; /* job.slots pointers each */
+	struct gpuio_side *side;   /* NULL = host memory */
+	struct gpuio_stage *stage; /* NULL = the engine reaches the destination by itself */
 	uint32_t nfree;
 	uint32_t nqueued;   /* merged: the first ones of batch are with the engine, which has yet to submit them */
 	uint32_t unsynced;  /* writes since the last fdatasync; goes on from window to window */
@@ -43,6 +50,7 @@ struct gpuio_worker {
 	bool observable;    /* submit returns before the I/O is over and has really submitted it */
 	bool verifies;      /* every read is checked inside the window */
 	bool scheduled;     /* open loop */
+	bool holds;         /* held_record has been drawn and is not begun */
 	bool synchronous;   /* the engine is */
 	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
@@ -54,13 +62,16 @@ struct gpuio_worker {
 	uint64_t share;     /* requests of this window */
 	uint64_t issued;    /* of them, taken by the engine */
 	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
+	struct gpuio_heap heap; /* records: groups that this worker has let go, to start later */
+	uint64_t held_record;
+	uint32_t held_group;
 	struct gpuio_tally tally;
 	struct gpuio_worker_result result;
 	uint64_t finished;  /* generation of the last window it finished; under run->lock */
 	int open_error;
 	bool started;
 	pthread_t thread;
-	struct gpuio_hist slat, clat, lat, lag, response;
+	struct gpuio_hist slat, clat, lat, lag, response, copy, total;
 };
 
 struct gpuio_run {
@@ -68,7 +79,10 @@ struct gpuio_run {
 	struct gpuio_clock clock;
 	int32_t *cpus, *sq_cpus;
 	uint64_t *arrivals;
-	char *library;
+	char *library, *gpu_library;
+	int32_t *gpus;
+	uint64_t *seeds;         /* of the pattern, by file; one entry without records */
+	struct gpuio_replay *replay; /* NULL without records */
 	const struct gpuio_engine *engine;
 	struct gpuio_worker *workers;
 	uint32_t effective;
@@ -90,7 +104,7 @@ struct gpuio_run {
 	uint64_t start_ns, start_ticks; /* written by the last worker to arrive or to finish */
 	struct gpuio_usage usage_start, usage_end;
 	struct gpuio_clock_pair pair_start, pair_end;
-	struct gpuio_hist slat, clat, lat, lag, response;
+	struct gpuio_hist slat, clat, lat, lag, response, copy, total;
 };
 
 /* check.c: refuses a spec that cannot work, before anything is started. */
@@ -100,6 +114,10 @@ void *gpuio_worker_main(void *worker);
 /* loop.c and arrivals.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
 int gpuio_closed_loop(struct gpuio_worker *w);
 int gpuio_open_loop(struct gpuio_worker *w);
+/* staged.c: the same for GPU memory that is reached by copies, closed and open. */
+int gpuio_staged_loop(struct gpuio_worker *w);
+/* replay_loop.c: over records. */
+int gpuio_replay_loop(struct gpuio_worker *w);
 /* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
 bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);
 /* window.c */
@@ -108,6 +126,14 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window);
 static inline bool spec_aligned(const struct gpuio_spec *spec)
 {
 	return spec->block % GPUIO_SECTOR == 0 && spec->region_offset % GPUIO_SECTOR == 0;
+}
+
+/* Where the body of a slot's data comes from: a place no file has, another one for each slot, so that no two share a body. */
+static inline uint64_t slot_place(const struct gpuio_worker *w, uint32_t slot)
+{
+	uint64_t place = (uint64_t)w->job.worker * w->job.slots + slot;
+
+	return (UINT64_C(1) << 62) + place * slot_stride(w->run->spec.block);
 }
 
 static inline bool engine_moves_data(const struct gpuio_engine *engine)

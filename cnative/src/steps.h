@@ -28,7 +28,9 @@ static inline bool halted(const struct gpuio_worker *w)
 /* loop.c */
 void gpuio_note_error(struct gpuio_tally *t, int error, int op, uint64_t offset);
 void gpuio_check_read(struct gpuio_worker *w, const struct gpuio_io *io);
+void gpuio_stamp_write(struct gpuio_worker *w, const struct gpuio_io *io);
 void gpuio_sync_file(struct gpuio_worker *w, bool whole);
+void gpuio_sync_one(struct gpuio_worker *w, uint16_t file, int fd, bool whole);
 
 /* Requests that ended at the same time and began at the same time: each of their latencies is one number. */
 struct gpuio_alike {
@@ -91,7 +93,7 @@ static inline void complete_each(struct gpuio_worker *w, unsigned n, uint64_t no
 	struct gpuio_alike alike = {0, 0, 0};
 	struct gpuio_io **free = w->free + w->nfree;
 	struct gpuio_tally *t = &w->tally;
-	bool closer = w->scheduled || w->verifies;
+	bool arrives = w->scheduled && !w->stage, closer = arrives || w->verifies;
 	uint64_t good = 0, writes = 0;
 
 	for (unsigned i = 0; i < n; i++) {
@@ -111,7 +113,7 @@ static inline void complete_each(struct gpuio_worker *w, unsigned n, uint64_t no
 		alike.n++;
 		if (__builtin_expect(!closer, 1))
 			continue;
-		if (w->scheduled)
+		if (arrives)
 			count_arrival(w, io, now);
 		if (w->verifies && io->op == GPUIO_READ)
 			gpuio_check_read(w, io);
@@ -138,7 +140,9 @@ static inline unsigned prepare(struct gpuio_worker *w, unsigned n)
 		batch[k++] = io;
 		if (io->op == GPUIO_READ)
 			continue;
-		if (engine_moves_data(w->job.engine))
+		if (__builtin_expect(w->side != NULL, 0))
+			gpuio_stamp_write(w, io);
+		else if (engine_moves_data(w->job.engine))
 			gpuio_pattern_stamp(io->buf, io->length, io->offset, spec->pattern_seed);
 		if (spec->sync == GPUIO_SYNC_EVERY && ++w->unsynced >= spec->sync_every) {
 			w->sync_due = true;

@@ -29,9 +29,9 @@ static int64_t read_once(struct gpuio_worker *w, const struct gpuio_io *io, void
 	ssize_t n;
 
 	if (w->job.engine->read_back)
-		return w->job.engine->read_back(&w->job, scratch, io->length, io->offset);
+		return w->job.engine->read_back(&w->job, io->fd, scratch, io->length, io->offset);
 	do {
-		n = pread(w->run->spec.fd, scratch, io->length, (off_t)io->offset);
+		n = pread(io->fd, scratch, io->length, (off_t)io->offset);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -50,7 +50,7 @@ static int read_back(struct gpuio_worker *w, const struct gpuio_io *io, void *sc
 		return -err;
 	}
 	if (n == (int64_t)io->length)
-		bad = gpuio_pattern_check(scratch, io->length, io->offset, w->run->spec.pattern_seed, &first);
+		bad = gpuio_pattern_check(scratch, io->length, io->offset, w->run->seeds[io->file], &first);
 	judge(finding, bad, first);
 	return 0;
 }
@@ -59,14 +59,36 @@ static int sweep_slot(struct gpuio_worker *w, const struct gpuio_io *io, void *s
 		      struct gpuio_why *why)
 {
 	uint64_t first = 0, bad;
+	int rc;
 
 	if (io->result != (int64_t)io->length || pattern_whole(io->length, io->offset) == 0)
 		return 0;
 	if (io->op == GPUIO_WRITE)
 		return read_back(w, io, scratch, finding, why);
-	bad = gpuio_pattern_check(io->buf, io->length, io->offset, w->run->spec.pattern_seed, &first);
+	if (w->side) {
+		bool wrong;
+
+		rc = gpuio_side_check(w, io, &wrong, &first);
+		if (rc)
+			*why = w->job.why;
+		else
+			judge(finding, wrong, first);
+		return rc;
+	}
+	bad = gpuio_pattern_check(io->buf, io->length, io->offset, w->run->seeds[io->file], &first);
 	judge(finding, bad, first);
 	return 0;
+}
+
+static int sweep_worker(struct gpuio_worker *w, void *scratch, struct finding *finding, struct gpuio_why *why)
+{
+	int rc = w->side ? gpuio_device_enter(w->side->device, why) : 0;
+
+	for (uint32_t i = 0; rc == 0 && i < w->job.slots; i++)
+		rc = sweep_slot(w, &w->slots[i], scratch, finding, why);
+	if (w->side)
+		gpuio_device_leave(w->side->device);
+	return rc;
 }
 
 int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_t *first_bad, struct gpuio_why *why)
@@ -88,9 +110,8 @@ int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_
 		gpuio_say(why, "there is no memory for a block of %" PRIu32 " bytes", run->spec.block);
 		return -ENOMEM;
 	}
-	for (uint32_t w = 0; rc == 0 && w < run->spec.jobs; w++)
-		for (uint32_t i = 0; rc == 0 && i < run->spec.depth; i++)
-			rc = sweep_slot(&run->workers[w], &run->workers[w].slots[i], scratch, &finding, why);
+	for (uint32_t i = 0; rc == 0 && i < run->spec.jobs; i++)
+		rc = sweep_worker(&run->workers[i], scratch, &finding, why);
 	free(scratch);
 	*checked = finding.checked;
 	*bad = finding.bad;

@@ -15,16 +15,23 @@
  * stretch would not do: workers that take turns on few CPUs would be added up as if they had run at once. Time left out for
  * syncs has moved a stretch's start.
  */
-static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
+struct steady {
+	uint64_t max, ns, ios, lat_ns;
+	double mean, rate;
+};
+
+static struct steady add_flows(const struct gpuio_run *run, bool total)
 {
 	const struct gpuio_ticker *ticker = &run->workers[0].ticker;
 	uint64_t first = UINT64_MAX, last = 0, ticks;
+	struct steady steady = {0};
 	double settled = 0.0;
 
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
-		const struct gpuio_flow *f = &run->workers[i].tally.flow;
+		const struct gpuio_tally *t = &run->workers[i].tally;
+		const struct gpuio_flow *f = total ? &t->total : &t->flow;
 
-		window->max_in_flight += f->max;
+		steady.max += f->max;
 		if (f->ticks == 0)
 			continue;
 		if (f->start < first)
@@ -32,15 +39,34 @@ static void add_flows(const struct gpuio_run *run, struct gpuio_window *window)
 		if (f->start + f->ticks > last)
 			last = f->start + f->ticks;
 		settled += (double)f->settled;
-		window->steady_ios += f->steady_ios;
-		window->steady_lat_ns += f->steady_lat_ns;
+		steady.ios += f->steady_ios;
+		steady.lat_ns += f->steady_lat_ns;
 	}
 	ticks = ticks_between(first, last);
-	window->steady_ns = ticks_to_ns(ticker, ticks);
-	if (window->steady_ns == 0)
-		return;
-	window->mean_in_flight = settled / (double)ticks;
-	window->steady_rate = (double)window->steady_ios * 1e9 / (double)window->steady_ns;
+	steady.ns = ticks_to_ns(ticker, ticks);
+	if (steady.ns == 0)
+		return steady;
+	steady.mean = settled / (double)ticks;
+	steady.rate = (double)steady.ios * 1e9 / (double)steady.ns;
+	return steady;
+}
+
+static void add_steady(const struct gpuio_run *run, struct gpuio_window *window)
+{
+	struct steady device = add_flows(run, false), total = add_flows(run, true);
+
+	window->max_in_flight = device.max;
+	window->mean_in_flight = device.mean;
+	window->steady_ns = device.ns;
+	window->steady_ios = device.ios;
+	window->steady_lat_ns = device.lat_ns;
+	window->steady_rate = device.rate;
+	window->max_total = total.max;
+	window->total_in_flight = total.mean;
+	window->total_ns = total.ns;
+	window->total_ios = total.ios;
+	window->total_lat_ns = total.lat_ns;
+	window->total_rate = total.rate;
 }
 
 static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window)
@@ -65,6 +91,8 @@ static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window
 	}
 	window->errors += t->errors;
 	window->late += t->late;
+	window->copies += t->copies;
+	window->copied_bytes += t->copied_bytes;
 	if (t->stopped)
 		window->stopped = 1;
 	if (w->result.end_ns > window->end_ns)
@@ -78,7 +106,9 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 	gpuio_hist_clear(&run->lat);
 	gpuio_hist_clear(&run->lag);
 	gpuio_hist_clear(&run->response);
-	window->scheduled = run->spec.n_arrivals;
+	gpuio_hist_clear(&run->copy);
+	gpuio_hist_clear(&run->total);
+	window->scheduled = run->replay ? run->replay->timed : run->spec.n_arrivals;
 	window->start_ns = run->start_ns;
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {
 		const struct gpuio_worker *w = &run->workers[i];
@@ -87,12 +117,16 @@ void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 		gpuio_hist_merge(&run->lat, &w->lat);
 		gpuio_hist_merge(&run->slat, &w->slat);
 		gpuio_hist_merge(&run->clat, w->observable ? &w->clat : &w->lat);
-		if (!w->scheduled)
+		if (w->stage) {
+			gpuio_hist_merge(&run->copy, &w->copy);
+			gpuio_hist_merge(&run->total, &w->total);
+		}
+		if (!w->scheduled && !run->replay)
 			continue;
 		gpuio_hist_merge(&run->lag, &w->lag);
 		gpuio_hist_merge(&run->response, &w->response);
 	}
-	add_flows(run, window);
+	add_steady(run, window);
 	gpuio_usage_between(&run->usage_start, &run->usage_end, window);
 	window->clock_ppm = gpuio_clock_ppm(&run->clock, run->pair_start, run->pair_end);
 	run->has_window = true;
@@ -132,30 +166,25 @@ static int32_t stuck_worker(const struct gpuio_run *run)
 	return -1;
 }
 
-int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
+static int begin(struct gpuio_run *run, struct gpuio_window *window, struct gpuio_why *why)
+{
+	gpuio_say(why, "%s", "");
+	memset(window, 0, sizeof(*window));
+	window->stuck_worker = -1;
+	if (!run->spent)
+		return 0;
+	gpuio_say(why, "a window of this run failed or passed its deadline: close the run");
+	return -ECANCELED;
+}
+
+/* Lets the workers do their shares; `ios` in all, for the sentence that says what was not over. */
+static int run_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
 {
 	double seconds = (double)run->spec.timeout_ns / 1e9;
 	uint64_t deadline = 0;
 	bool late;
 	int rc;
 
-	gpuio_say(why, "%s", "");
-	memset(window, 0, sizeof(*window));
-	window->stuck_worker = -1;
-	if (run->spent) {
-		gpuio_say(why, "a window of this run failed or passed its deadline: close the run");
-		return -ECANCELED;
-	}
-	if (ios == 0) {
-		gpuio_say(why, "a window needs at least one I/O");
-		return -EINVAL;
-	}
-	if (run->spec.arrivals && ios != run->spec.n_arrivals) {
-		gpuio_say(why, "a window of %" PRIu64 " I/Os does not fit a schedule of %" PRIu64 " arrivals: it is the whole schedule",
-			  ios, run->spec.n_arrivals);
-		return -EINVAL;
-	}
-	share_out(run, ios);
 	pthread_mutex_lock(&run->lock);
 	run->finished = 0;
 	run->generation++;
@@ -188,6 +217,57 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
 	return rc;
 }
 
+int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why)
+{
+	int rc = begin(run, window, why);
+
+	if (rc)
+		return rc;
+	if (ios == 0) {
+		gpuio_say(why, "a window needs at least one I/O");
+		return -EINVAL;
+	}
+	if (run->replay) {
+		gpuio_say(why, "this run replays records: its windows are groups of them");
+		return -EINVAL;
+	}
+	if (run->spec.arrivals && ios != run->spec.n_arrivals) {
+		gpuio_say(why, "a window of %" PRIu64 " I/Os does not fit a schedule of %" PRIu64 " arrivals: it is the whole schedule",
+			  ios, run->spec.n_arrivals);
+		return -EINVAL;
+	}
+	share_out(run, ios);
+	return run_window(run, ios, window, why);
+}
+
+int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
+		 struct gpuio_why *why)
+{
+	const struct gpuio_replay_spec *spec = &run->spec.replay;
+	int rc = begin(run, window, why);
+	uint64_t end;
+
+	if (rc)
+		return rc;
+	if (!run->replay) {
+		gpuio_say(why, "this run has no records: its windows are numbers of I/Os");
+		return -EINVAL;
+	}
+	if (n == 0 || first >= spec->n_groups || n > spec->n_groups - first) {
+		gpuio_say(why, "groups %" PRIu32 " to %" PRIu64 " of %" PRIu32 ": name at least one that is there", first,
+			  (uint64_t)first + n, spec->n_groups);
+		return -EINVAL;
+	}
+	gpuio_replay_rewind(run->replay, first, n, 1.0 / run->clock.ns_per_tick, run->spec.jobs);
+	for (uint32_t i = 0; i < run->spec.jobs; i++)
+		run->workers[i].share = UINT64_MAX;
+	end = first + n < spec->n_groups ? spec->groups[first + n].first : spec->n_records;
+	rc = run_window(run, end - spec->groups[first].first, window, why);
+	if (window->stuck_worker < 0)
+		gpuio_replay_report(run, results);
+	return rc;
+}
+
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run)
 {
 	return &run->slat;
@@ -211,6 +291,16 @@ const struct gpuio_hist *gpuio_lag(const struct gpuio_run *run)
 const struct gpuio_hist *gpuio_response(const struct gpuio_run *run)
 {
 	return &run->response;
+}
+
+const struct gpuio_hist *gpuio_copy(const struct gpuio_run *run)
+{
+	return &run->copy;
+}
+
+const struct gpuio_hist *gpuio_total(const struct gpuio_run *run)
+{
+	return &run->total;
 }
 
 void gpuio_worker_results(struct gpuio_run *run, struct gpuio_worker_result *out)

@@ -10,6 +10,7 @@
 
 #include "buffers.h"
 #include "run.h"
+#include "stage.h"
 #include "steps.h"
 #include "why.h"
 
@@ -69,19 +70,17 @@ static int check_knobs(struct gpuio_worker *w)
 }
 
 /* Fills what writes will send; done in the worker so that the memory is near the CPU it is pinned to. */
-static void fill_slots(struct gpuio_worker *w)
+static int fill_slots(struct gpuio_worker *w)
 {
 	const struct gpuio_spec *spec = &w->run->spec;
-	uint64_t stride = slot_stride(spec->block);
 
 	if (spec->read_percent == 100 || !engine_moves_data(w->job.engine))
-		return;
-	for (uint32_t i = 0; i < spec->depth; i++) {
-		/* A place no file has, another one for each slot: no two slots share a body. */
-		uint64_t place = (UINT64_C(1) << 62) + ((uint64_t)w->job.worker * spec->depth + i) * stride;
-
-		gpuio_pattern_fill(w->slots[i].buf, spec->block, place, spec->pattern_seed);
-	}
+		return 0;
+	if (w->side)
+		return gpuio_side_fill(w);
+	for (uint32_t i = 0; i < w->job.slots; i++)
+		gpuio_pattern_fill(w->slots[i].buf, spec->block, slot_place(w, i), spec->pattern_seed);
+	return 0;
 }
 
 /* What stays the same for all requests of the run is decided once. */
@@ -94,19 +93,26 @@ static void choose_ways(struct gpuio_worker *w)
 	w->merged = w->job.effective & GPUIO_KNOB_MERGED_WAIT && !w->synchronous;
 	w->observable = !w->synchronous && !w->merged;
 	w->alone = spec->depth == 1;
-	w->verifies = spec->verify && engine_moves_data(w->job.engine);
+	/* What is staged is checked where it ends. */
+	w->verifies = spec->verify && engine_moves_data(w->job.engine) && !w->stage;
 	w->scheduled = spec->arrivals != NULL;
 	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */
-	w->coarse = w->observable && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
-		    !w->scheduled;
+	w->coarse = w->observable && !w->stage && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
+		    !w->scheduled && !w->run->replay;
 	w->unit = w->merged ? spec->depth : spec->submit_batch;
 	/* A queue that is emptied again and again, or filled by arrivals, has no ramp that could be told from the rest. */
-	w->ramp = w->scheduled || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
+	w->ramp = w->scheduled || w->run->replay || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
 	w->ticks_per_ns = 1.0 / w->run->clock.ns_per_tick;
 	w->late_ticks = (uint64_t)((double)(gap > LATE_NS ? gap : LATE_NS) * w->ticks_per_ns);
 	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
-	if (w->scheduled)
+	if (w->scheduled || w->run->replay)
 		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
+static void close_memory(struct gpuio_worker *w)
+{
+	gpuio_stage_close(w);
+	gpuio_side_close(w);
 }
 
 static int open_engine(struct gpuio_worker *w)
@@ -114,17 +120,26 @@ static int open_engine(struct gpuio_worker *w)
 	int rc = pin(w);
 
 	w->result.tid = (int32_t)syscall(SYS_gettid);
+	w->result.gpu = w->job.gpu;
 	if (rc)
 		return rc;
-	rc = w->job.engine->open(&w->job);
-	if (rc == 0)
-		rc = check_knobs(w);
+	if (w->side)
+		rc = gpuio_side_open(w);
+	if (rc == 0 && w->stage)
+		rc = gpuio_stage_open(w);
 	if (rc == 0) {
-		choose_ways(w);
-		fill_slots(w);
-		return 0;
+		rc = w->job.engine->open(&w->job);
+		if (rc == 0)
+			rc = check_knobs(w);
+		if (rc == 0)
+			rc = fill_slots(w);
+		if (rc == 0) {
+			choose_ways(w);
+			return 0;
+		}
+		w->job.engine->close(&w->job);
 	}
-	w->job.engine->close(&w->job);
+	close_memory(w);
 	return rc;
 }
 
@@ -152,20 +167,24 @@ static void begin_window(struct gpuio_worker *w)
 	gpuio_hist_clear(&w->lat);
 	gpuio_hist_clear(&w->lag);
 	gpuio_hist_clear(&w->response);
+	gpuio_hist_clear(&w->copy);
+	gpuio_hist_clear(&w->total);
 	gpuio_say(&w->job.why, "%s", "");
 	w->result.error = 0;
 	w->issued = w->chain = 0;
 	w->nqueued = 0;
-	w->nfree = spec->depth;
-	for (uint32_t i = 0; i < spec->depth; i++) {
+	w->nfree = w->job.slots;
+	for (uint32_t i = 0; i < w->job.slots; i++) {
 		struct gpuio_io *io = &w->slots[i];
 
 		/* Taken from the end, so that slot 0 goes first. */
-		w->free[spec->depth - 1 - i] = io;
+		w->free[w->job.slots - 1 - i] = io;
 		io->result = GPUIO_UNUSED;
-		if (spec->read_percent > 0 && engine_moves_data(w->job.engine))
+		if (spec->read_percent > 0 && engine_moves_data(w->job.engine) && (!w->side || w->stage))
 			poison(spec, io);
 	}
+	if (w->side && spec->read_percent > 0 && engine_moves_data(w->job.engine))
+		w->result.error = gpuio_side_poison(w);
 }
 
 static void start_together(struct gpuio_run *run)
@@ -204,12 +223,20 @@ static int run_share(struct gpuio_worker *w)
 	struct gpuio_tally *t = &w->tally;
 	int rc;
 
-	t->flow.last = stamp(&w->ticker);
-	rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
-	if (rc == 0 && w->run->spec.sync == GPUIO_SYNC_END)
+	t->flow.last = t->total.last = stamp(&w->ticker);
+	if (w->result.error)
+		return w->result.error;
+	if (w->run->replay)
+		rc = gpuio_replay_loop(w);
+	else if (w->stage)
+		rc = gpuio_staged_loop(w);
+	else
+		rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
+	if (rc == 0 && !w->run->replay && w->run->spec.sync == GPUIO_SYNC_END)
 		gpuio_sync_file(w, true);
 	t->reads = t->ios - t->writes;
-	t->bytes = t->ios * w->run->spec.block;
+	if (!w->run->replay)
+		t->bytes = t->ios * w->run->spec.block;
 	return rc;
 }
 
@@ -250,8 +277,10 @@ void *gpuio_worker_main(void *worker)
 		pthread_mutex_lock(&run->lock);
 	}
 	pthread_mutex_unlock(&run->lock);
-	if (w->open_error == 0)
+	if (w->open_error == 0) {
 		w->job.engine->close(&w->job);
+		close_memory(w);
+	}
 	pthread_mutex_lock(&run->lock);
 	run->gone++;
 	pthread_cond_signal(&run->report);

@@ -18,7 +18,8 @@ static void refused(const char *path, int code, const char *words)
 int main(void)
 {
 	static const char *const names[] = {"null", "psync", "libaio", "io_uring", "io_uring_sqpoll", "io_uring_iopoll",
-					     "io_uring_full", "io_uring_cmd", "io_uring_nop", "mmap"};
+					     "io_uring_full", "io_uring_cmd", "io_uring_nop", "mmap", "dax", "cufile",
+					     "cufile_batch", "cufile_stream"};
 	const unsigned built_in = sizeof(names) / sizeof(names[0]);
 	const struct gpuio_engine *engine, *again;
 	struct gpuio_why why;
@@ -40,7 +41,7 @@ int main(void)
 
 	refused("./nowhere.so", -ENOENT, "nowhere.so");
 	refused("./no_table.so", -EINVAL, "no table named gpuio_engine");
-	refused("./wrong_abi.so", -EPROTO, "engine ABI 3 and this is 2");
+	refused("./wrong_abi.so", -EPROTO, "engine ABI 4 and this is 3");
 	refused("./incomplete.so", -EINVAL, "lacks its name or one of");
 	refused("./taken_name.so", -EEXIST, "an engine named psync is there already");
 

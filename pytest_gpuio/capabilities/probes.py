@@ -15,9 +15,22 @@ _ALL = (
     Capability("io_uring_iopoll", "io_uring polling for completions (IOPOLL)", parents=("io_uring",)),
     Capability("io_uring_full", "io_uring polling for both", parents=("io_uring",)),
     Capability("io_uring_cmd", "commands through io_uring (IORING_OP_URING_CMD)", parents=("io_uring",)),
+    Capability("cufile", "cuFile opens, copies through host memory allowed", parents=("cuda",), family="gds_compat"),
+    Capability("gds", "cuFile opens with such copies forbidden", parents=("cuda",), family="gds"),
+    Capability("cufile_target", "cuFile takes the target", parents=("cufile",), per_target=True, family="gds_compat"),
+    Capability(
+        "gds_target", "cuFile takes the target, copies forbidden", parents=("gds",), per_target=True, family="gds"
+    ),
+    Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
+    Capability("kvikio", "KvikIO is installed and can be imported", parents=("cuda",), family="kvikio"),
+    Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),
+    Capability("nixl_gds", "NIXL's GDS plug-in loads", parents=("cuda",), family="nixl_gds"),
+    Capability("nixl_gds_mt", "NIXL's GDS_MT plug-in loads", parents=("cuda",), family="nixl_gds_mt"),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
+    Capability("dax", "the target's files are mapped without page cache (DAX)", parents=("engine",), per_target=True),
     Capability("file_io", "the target is read and written as a file", per_target=True),
+    Capability("cold_cache", "the target's page cache can be emptied", per_target=True),
     Capability("o_direct", "the target's file system or device accepts O_DIRECT", per_target=True),
 )
 

@@ -19,10 +19,19 @@ USAGE: Final = 2
 _COMMANDS: Final = {
     "probe": "what this machine and target can measure, and what is missing with the remedy",
     "crosscheck": "the same cell by our engine and by fio, and what our own overhead is",
+    "model": "bytes of a model's weights, files, key-value cache and adapters, from its architecture numbers",
+    "trace": "what a trace of requests or block I/O holds, in other formats, and through tiers of cache",
     "init": "start a suite of your own: copies the packaged ones into a folder",
     "compare": "compare runs, from any folder (pytest-benchmark's tables, grouped by medium and workload)",
+    "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
+    "ab": "two ways to measure, in turns (ABBA), until it is decided which is better",
+    "crossover": "up to which block size, depth or count one data path is better, and from where on another",
+    "recommend": "the path to use per phase and medium on this machine, how sure that is, and settings to copy",
+    "import": "old results of fio, labelled as such, beside ours",
     "validate": "check result files against the schema, and their numbers against each other",
 }
+#: Where a keyword of the language cannot name the module.
+_MODULES: Final = {"import": "imports"}
 _DESCRIPTION: Final = f"""\
 Measures which storage data path each phase of an LLM's life should use, and what it costs in CPU.
 
@@ -81,8 +90,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if argv and argv[0] in _COMMANDS:
-        command = cast("_Command", importlib.import_module(f"pytest_gpuio.cli.{argv[0]}"))
-        return command.run(command.parser().parse_intermixed_args(argv[1:]))
+        command = cast("_Command", importlib.import_module(f"pytest_gpuio.cli.{_MODULES.get(argv[0], argv[0])}"))
+        own, rest = argv[1:], list[str]()
+        # argparse would read the options of another program that follow "--" as its own.
+        if getattr(command, "TAKES_REST", False) and "--" in own:
+            place = own.index("--")
+            own, rest = own[:place], own[place + 1 :]
+        return command.run(command.parser().parse_intermixed_args(own, argparse.Namespace(rest=rest)))
     top = argparse.ArgumentParser(
         "gpuio", usage="gpuio [--help] [--version] COMMAND ...", description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -98,13 +98,20 @@ def run(arguments: argparse.Namespace) -> int:
         return _suite(arguments) if arguments.suite else _cell(arguments)
 
 
+def _stream(name: str) -> phases.Workload:
+    workload = phases.get(name)
+    if isinstance(workload, phases.Workload):
+        return workload
+    raise ConfigError(f"--workload {name}: a model's records are not compared here; name a generated stream.")
+
+
 def _cell(arguments: argparse.Namespace) -> int:
     fio = find_fio(arguments.fio)
     seconds = _seconds(arguments)
     request = Request(
         target=arguments.target.absolute(),
         path=datapaths.get(arguments.datapath),
-        workload=phases.get(arguments.workload),
+        workload=_stream(arguments.workload),
         bs=parse_size(arguments.bs, what="--bs") if arguments.bs else None,
         qd=arguments.qd,
         jobs=arguments.jobs,

@@ -22,8 +22,8 @@ def parser() -> argparse.ArgumentParser:
     """Arguments of ``gpuio validate``."""
     result = argparse.ArgumentParser(
         "gpuio validate",
-        description="Checks gpuio-results.json files, and pytest-benchmark JSON that gpuio took part in: the schema, "
-        "and whether totals, rates and percentiles agree with each other.",
+        description="Checks gpuio-results.json files, journals of runs that were cut off (.jsonl), and "
+        "pytest-benchmark JSON that gpuio took part in: the schema, and whether totals, rates and percentiles agree.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -14,9 +14,11 @@ class Capability:
         title: what it means, for people.
         parents: names of capabilities that must hold first; their reason is reported instead.
         per_target: the probe needs the target's directory, not just the machine.
+        family: the measuring child that is asked: what opens a driver must not do so beside another driver's settings.
     """
 
     name: str
     title: str
     parents: tuple[str, ...] = ()
     per_target: bool = False
+    family: str = "probe"

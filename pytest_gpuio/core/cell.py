@@ -46,6 +46,8 @@ AXES: Final = (
     "durability",
     "arrivals",
 )
+#: Last axis of cells whose bytes end in GPU memory; cells of host memory keep the keys they had before it (ADR 2).
+GPUS: Final = "gpus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,10 @@ class Cell:
         medium: detected class of the target.
         target: the target's name (``default`` when unnamed).
         workload: ``phase/name``.
-        bs: bytes per request. qd: requests in flight per job. jobs: worker threads.
+        bs: bytes per request. qd: requests in flight per job. jobs: worker threads, on each GPU where there are any.
         submit_batch, reap_batch: requests per submit call, completions a reap waits for.
         cache: ``direct`` (O_DIRECT), ``cold`` or ``hot`` page cache.
+        destination: ``host`` or ``gpu`` memory. gpus: number of GPUs, each with ``jobs`` workers of its own; 0 = host.
         arrivals: ``closed`` loop, or the label of an open loop's arrival process, ``poisson10000``.
         durability: ``none``, ``fsync`` (at the end, inside the window), ``fdatasync<N>`` or ``dsync``.
     """
@@ -79,6 +82,7 @@ class Cell:
     cache: Cache = "direct"
     durability: str = "none"
     arrivals: str = "closed"
+    gpus: int = 0
 
     @property
     def phase(self) -> str:
@@ -86,13 +90,18 @@ class Cell:
         return self.workload.partition("/")[0]
 
     @property
+    def workers(self) -> int:
+        """Worker threads in all."""
+        return self.jobs * max(self.gpus, 1)
+
+    @property
     def batch(self) -> str:
         """Submit and reap batch as one axis value, ``1x1``."""
         return f"{self.submit_batch}x{self.reap_batch}"
 
     def axes(self) -> Mapping[str, str | int]:
-        """Every axis by name, in the order of :data:`AXES`."""
-        return {axis: getattr(self, axis) for axis in AXES}
+        """Every axis by name, in the order of :data:`AXES`; :data:`GPUS` behind them where there are any."""
+        return {axis: getattr(self, axis) for axis in (*AXES, *((GPUS,) if self.gpus else ()))}
 
     @property
     def case(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from pytest_gpuio.core.cufile_codes import cufile_text, is_cufile_code
+
 
 class GpuioError(Exception):
     """Base of every error raised on purpose; its text is meant for the user as it stands."""
@@ -26,7 +28,7 @@ class EngineError(GpuioError):
     """The compiled engine refused or failed.
 
     Attributes:
-        errno: positive errno, 0 when the failure has none.
+        errno: positive errno, or a code of cuFile (above 5000); 0 when the failure has none.
     """
 
     def __init__(self, message: str, errno_: int = 0) -> None:
@@ -62,11 +64,17 @@ class CellVoid(GpuioError):
         self.gate = gate
 
 
+class TraceError(GpuioError):
+    """A trace file that cannot be read as what it says it is; starts with the path, and the line where there is one."""
+
+
 class Busy(GpuioError):
     """Another run holds the host-wide lock."""
 
 
 def errno_text(code: int) -> str:
-    """``ENOSPC (No space left on device)`` for 28 or -28."""
+    """``ENOSPC (No space left on device)`` for 28 or -28; codes of cuFile in their own words."""
     code = abs(code)
+    if is_cufile_code(code):
+        return cufile_text(code)
     return f"{errno.errorcode.get(code, f'errno {code}')} ({os.strerror(code)})"

@@ -16,8 +16,8 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 # Numbers are bounded, so that no text makes an infinite float or an integer that Python refuses to read.
 _NUMBER: Final = r"(?P<number>\d{1,30}(?:\.\d{1,30})?)"
 _SIZE: Final = re.compile(_NUMBER + r"\s*(?P<prefix>[kmgt]?)(?P<unit>ib|i|b|)", re.IGNORECASE | re.ASCII)
-_DURATION: Final = re.compile(_NUMBER + r"\s*(?P<unit>ms|s|m|h|)", re.IGNORECASE | re.ASCII)
-_SECONDS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(_NUMBER + r"\s*(?P<unit>us|ms|s|m|h|)", re.IGNORECASE | re.ASCII)
+_SECONDS: Final = {"us": 1e-6, "ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_size(text: str, *, what: str = "size") -> int:
@@ -59,14 +59,14 @@ def describe_size(value: int) -> str:
 
 
 def parse_duration(text: str, *, what: str = "duration") -> float:
-    """Seconds of ``90``, ``90s``, ``1.5m``, ``250ms`` or ``1h``.
+    """Seconds of ``90``, ``90s``, ``1.5m``, ``250ms``, ``500us`` or ``1h``.
 
     Raises:
         ConfigError: not a duration, or not above zero.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise ConfigError(f"{what} {text!r} is not a duration. Write it as 90, 90s, 1.5m, 250ms or 1h.")
+        raise ConfigError(f"{what} {text!r} is not a duration. Write it as 90, 90s, 1.5m, 250ms, 500us or 1h.")
     seconds = float(match["number"]) * _SECONDS[match["unit"].lower()]
     if seconds <= 0:
         raise ConfigError(f"{what} {text!r} must be above zero.")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from pytest_gpuio.core.cell import CACHES, Cache
+from pytest_gpuio.core.cell import CACHES, DESTINATIONS, Cache, Destination
+from pytest_gpuio.datapaths.cufile_route import CuFileEvidence, Route
+
+CuFileMode = Literal["strict", "compat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,11 @@ class Evidence:
         knobs: engine knobs every worker really had.
         helper_threads: names of kernel helper threads seen in the measuring child.
         ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
+        cufile: what was seen of cuFile; None = it is not in the process.
+        facts: what the engine says of how it was opened, ``name=value ...``.
+        dax: ``statx`` says that the file's pages lie on persistent memory itself; None = it was not asked.
+        map_sync: the kernel lists the map of the file as one with synchronous faults (``sf`` in smaps), which only a
+            file without page cache can have; None = it was not asked.
     """
 
     engine: str
@@ -30,6 +39,10 @@ class Evidence:
     helper_threads: tuple[str, ...] = ()
     ios: int = 0
     interrupts: int | None = None
+    cufile: CuFileEvidence | None = None
+    facts: str = ""
+    dax: bool | None = None
+    map_sync: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +52,12 @@ class Proof:
     Attributes:
         effective: the path really taken, or None when the evidence contradicts every known path.
         sentences: the evidence in words.
+        route: how cuFile moved the bytes, where it did; a library's own word does not count.
     """
 
     effective: str | None
     sentences: tuple[str, ...]
+    route: Route | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +74,13 @@ class DataPath:
         moves_data: False only for ``null``, which measures the tool itself.
         knobs: engine knobs asked for by default.
         caches: page-cache modes that mean something for it; a mode that is not among them becomes the first.
+        destinations: memory that it can bring bytes to; the first one when none is asked for.
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
+        by_name: measured only when somebody names it, not when all are asked for.
+        cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
+            host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
+        mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         prove: from evidence to the path really taken.
     """
 
@@ -74,8 +94,12 @@ class DataPath:
     moves_data: bool = True
     knobs: frozenset[str] = frozenset()
     caches: tuple[Cache, ...] = CACHES
+    destinations: tuple[Destination, ...] = DESTINATIONS
     submission_poller: bool = False
     polls: bool = False
+    cufile: CuFileMode | None = None
+    by_name: bool = False
+    mapped: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

@@ -9,13 +9,17 @@ from types import MappingProxyType
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths.base import DataPath
+from pytest_gpuio.datapaths.dax import DAX
+from pytest_gpuio.datapaths.gds import GDS_PATHS
 from pytest_gpuio.datapaths.io_uring import IO_URING
 from pytest_gpuio.datapaths.io_uring_cmd import IO_URING_CMD
 from pytest_gpuio.datapaths.io_uring_full import IO_URING_FULL
 from pytest_gpuio.datapaths.io_uring_iopoll import IO_URING_IOPOLL
 from pytest_gpuio.datapaths.io_uring_sqpoll import IO_URING_SQPOLL
+from pytest_gpuio.datapaths.kvikio import KVIKIO
 from pytest_gpuio.datapaths.libaio import LIBAIO
 from pytest_gpuio.datapaths.mmap import MMAP
+from pytest_gpuio.datapaths.nixl import NIXL_GDS, NIXL_GDS_MT, NIXL_POSIX
 from pytest_gpuio.datapaths.null import NULL
 from pytest_gpuio.datapaths.psync import PSYNC
 
@@ -31,6 +35,12 @@ _paths: dict[str, DataPath] = {
         IO_URING_FULL,
         IO_URING_CMD,
         MMAP,
+        DAX,
+        *GDS_PATHS,
+        KVIKIO,
+        NIXL_POSIX,
+        NIXL_GDS,
+        NIXL_GDS_MT,
     )
 }
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from pytest_gpuio.core.errors import EngineError, errno_text
+from pytest_gpuio.engine.cufile import find_cufile, needs_cufile
 from pytest_gpuio.engine.native import check, native, new_why, text
 
 
@@ -44,8 +45,8 @@ def probe(name: str, library: str | None = None) -> str | None:
         None when it works, else one sentence with the remedy.
     """
     ffi = native().ffi
-    if library is None and needs_liburing(name):
-        library = find_liburing()
+    if library is None:
+        library = find_library(name)
     why = new_why()
     path = ffi.NULL if library is None else ffi.new("char[]", os.fsencode(library))
     code = native().lib.gpuio_engine_probe(name.encode(), path, why)
@@ -54,9 +55,11 @@ def probe(name: str, library: str | None = None) -> str | None:
     return text(why.text) or f"the engine {name} does not work here: {errno_text(code)}"
 
 
-def needs_liburing(name: str) -> bool:
-    """True for the engines that are driven through liburing."""
-    return name == "io_uring" or name.startswith("io_uring_")
+def find_library(engine: str) -> str | None:
+    """The library that an engine opens at run time; None = it needs none, or it is left to the engine's own search."""
+    if engine == "io_uring" or engine.startswith("io_uring_"):
+        return find_liburing()
+    return find_cufile() if needs_cufile(engine) else None
 
 
 def load_engine(path: str | os.PathLike[str]) -> str:

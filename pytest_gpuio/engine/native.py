@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuio.core.cufile_codes import cufile_text, is_cufile_code
 from pytest_gpuio.core.errors import EngineError, errno_text
 
 
@@ -59,9 +60,11 @@ def check(code: int, why: Any, what: str) -> None:
         what: what was tried; used when the engine has no sentence of its own.
 
     Raises:
-        EngineError: with the engine's sentence and the errno.
+        EngineError: with the engine's sentence and the errno, or with cuFile's code and its remedy.
     """
     if code >= 0:
         return
     sentence = text(why.text) if why is not None else ""
+    if sentence and is_cufile_code(code):
+        sentence = f"{sentence}: {cufile_text(code)}"
     raise EngineError(sentence or f"{what} failed: {errno_text(code)}", -code)

@@ -17,11 +17,16 @@ class PoolInfo:
         base: address, 2 MiB aligned; 0 while empty.
         bytes: mapped.
         huge_bytes: backed by huge pages, as /proc/self/smaps said when the pool grew; 0 when unknown.
+        map_seconds: mapping and prefaulting it, when it last grew.
+        pinned_bytes: page-locked for GPUs; 0 = never asked for. pin_seconds: page-locking it.
     """
 
     base: int
     bytes: int
     huge_bytes: int
+    map_seconds: float = 0.0
+    pinned_bytes: int = 0
+    pin_seconds: float = 0.0
 
 
 class Pool:
@@ -62,7 +67,14 @@ class Pool:
         ffi = native().ffi
         info = ffi.new("struct gpuio_pool_info *")
         native().lib.gpuio_pool_describe(self.pointer, info)
-        return PoolInfo(int(ffi.cast("uintptr_t", info.base)), info.bytes, info.huge_bytes)
+        return PoolInfo(
+            int(ffi.cast("uintptr_t", info.base)),
+            info.bytes,
+            info.huge_bytes,
+            info.map_ns / 1e9,
+            info.pinned_bytes,
+            info.pin_ns / 1e9,
+        )
 
     def close(self) -> None:
         """Give the memory back; buffers of a run that was given up stay, since I/O may still be in flight into them."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.clock import Clock
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.native import check, native, new_why, text
 from pytest_gpuio.engine.pool import Pool
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.engine.spec import RunSpec, knob_names, to_native
 
 if TYPE_CHECKING:
+    from array import array
+
     from _typeshed import ReadableBuffer
+
+
+#: Names of the latency histograms of a window.
+HISTOGRAMS: Final = ("slat", "clat", "lat", "lag", "response", "copy", "total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class WorkerResult:
         start_ns, end_ns: CLOCK_MONOTONIC.
         ios, bytes: completed in full.
         cpu_ns: CLOCK_THREAD_CPUTIME_ID over the window.
+        gpu: ordinal of the GPU its bytes end in; -1 = host memory.
     """
 
     error: int
@@ -38,6 +46,7 @@ class WorkerResult:
     ios: int
     bytes: int
     cpu_ns: int
+    gpu: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,12 @@ class Window:
         max_in_flight: sum over workers of each one's largest number in flight.
         verified, bad: blocks checked inside the window, blocks with a bad sector. first_bad_offset: of the first one.
         scheduled: open loop: arrivals of this window; 0 = closed loop.
-        late: of them sent more than max(200 us, one mean gap) after their intended start.
+        late: of them sent more than max(200 us, one mean gap) after their intended start. Of a replay, both count
+            groups that have a time.
+        total_in_flight, total_ns, total_ios, total_lat_ns, total_rate, max_total: GPU memory reached by copies: as
+            ``mean_in_flight`` and so on, for requests until their bytes are in GPU memory (writes: from before they
+            leave it); the others are then the device's part.
+        copies, copied_bytes: calls that copied between host and GPU memory, and their bytes.
         clock_ppm: how far the TSC's scale was off CLOCK_MONOTONIC over this window; 0 for CLOCK_MONOTONIC.
         workers: the parts, in worker order.
     """
@@ -99,6 +113,14 @@ class Window:
     first_bad_offset: int
     scheduled: int
     late: int
+    total_in_flight: float
+    total_ns: int
+    total_ios: int
+    total_lat_ns: int
+    total_rate: float
+    max_total: int
+    copies: int
+    copied_bytes: int
     clock_ppm: float
     workers: tuple[WorkerResult, ...]
 
@@ -145,7 +167,8 @@ class Run:
             struct.stop = ffi.cast("uint32_t *", self._stop)
         out, why = ffi.new("struct gpuio_run **"), new_why()
         code = lib.gpuio_open(struct, out, why)
-        del keep
+        #: A replay reads its records where they are.
+        self._kept = keep if spec.replay is not None else None
         check(code, why, f"opening the engine {spec.engine}")
         self._run = ffi.gc(out[0], lib.gpuio_close)
 
@@ -166,6 +189,32 @@ class Run:
         if not 0 < ios < 1 << 64:
             raise EngineError(f"a window of {ios} I/Os: use 1 or more", errno.EINVAL)
         check(native().lib.gpuio_window(self._open, ios, out, why), why, f"a window of {ios:,} I/Os")
+        return self._window(out)
+
+    def replay(self, first: int, count: int, results: array[int]) -> Window:
+        """One timed stretch over the records of ``count`` groups from number ``first`` on.
+
+        Args:
+            first: number of the first group.
+            count: number of groups. Times count from the earliest of them, and what they depend on outside is taken for
+                done.
+            results: receives :data:`~pytest_gpuio.engine.replay.RESULTS` numbers per group, see
+                :func:`~pytest_gpuio.engine.replay.results_for`.
+
+        Raises:
+            EngineError: as :meth:`window`; there are no such groups, or too little room for the results.
+        """
+        ffi, out, why = native().ffi, native().ffi.new("struct gpuio_window *"), new_why()
+        if not (0 <= first < 1 << 32 and 0 < count < 1 << 32):
+            raise EngineError(f"groups {first} to {first + count}: name at least one that is there", errno.EINVAL)
+        if len(results) < RESULTS * count:
+            raise EngineError(f"room for {len(results)} numbers is too little for {count} groups", errno.EINVAL)
+        room = ffi.from_buffer("struct gpuio_group_result[]", results, require_writable=True)
+        code = native().lib.gpuio_replay(self._open, first, count, room, out, why)
+        check(code, why, f"a window of {count:,} groups")
+        return self._window(out)
+
+    def _window(self, out: Any) -> Window:
         values = {name: getattr(out, name) for name in _WINDOW_FIELDS}
         return Window(**values, workers=self._workers())
 
@@ -180,11 +229,12 @@ class Run:
         ``lat`` is from before submission to reaped; ``slat`` and ``clat`` are its parts before and after the end of
         submission. Where that cannot be observed (synchronous engines, ``merged_wait``) ``slat`` is empty and ``clat``
         equals ``lat``. An open loop also has ``lag``, from the intended start to submission, and ``response``, from the
-        intended start to reaped; in a closed loop both are empty.
+        intended start to reaped; in a closed loop both are empty. Where GPU memory is reached by copies, ``copy`` is
+        from reaped to seen in GPU memory (writes: from GPU to host memory, before submission), and ``total`` the
+        whole way of a request; elsewhere both are empty.
         """
         lib, run = native().lib, self._open
-        names = ("slat", "clat", "lat", "lag", "response")
-        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in names}
+        return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in HISTOGRAMS}
 
     def sweep(self) -> Sweep:
         """Check what the last window left: reads in their buffers, writes by reading them back.
@@ -207,6 +257,13 @@ class Run:
         """Why a knob that was asked for is off; empty when none is."""
         why = new_why()
         native().lib.gpuio_knob_reason(self._open, why)
+        return text(why.text)
+
+    @property
+    def facts(self) -> str:
+        """What the engine says of how it was opened, ``name=value ...``; empty when it says nothing."""
+        why = new_why()
+        native().lib.gpuio_facts(self._open, why)
         return text(why.text)
 
     @property

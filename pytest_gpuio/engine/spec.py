@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pytest_gpuio.core.errors import EngineError
-from pytest_gpuio.engine.engines import find_liburing, needs_liburing
+from pytest_gpuio.engine.engines import find_library
+from pytest_gpuio.engine.gpus import find_libcuda
 from pytest_gpuio.engine.native import native
+from pytest_gpuio.engine.replay import Replay, fill
 
 Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
 ArrivalWait = Literal["sleep", "spin"]
+GpuCheck = Literal["kernel", "copy"]
 
 #: Knobs that an engine may have; what it really had is :attr:`Run.effective_knobs`.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
@@ -30,6 +33,7 @@ _SYNCS: Final[Mapping[str, str]] = {
     "every": "GPUIO_SYNC_EVERY",
 }
 _WAITS: Final[Mapping[str, str]] = {"sleep": "GPUIO_WAIT_SLEEP", "spin": "GPUIO_WAIT_SPIN"}
+_CHECKS: Final[Mapping[str, str]] = {"kernel": "GPUIO_GPU_KERNEL", "copy": "GPUIO_GPU_COPY"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,13 @@ class RunSpec:
         arrivals: open loop: intended start of each request in nanoseconds after the window's start, ascending; request
             ``i`` belongs to worker ``i % jobs``, and a window is the whole schedule. None = closed loop.
         arrival_wait: how the next arrival is waited for: ``sleep`` in the kernel, or ``spin`` on clock and completions.
+        gpus: ordinal of the GPU that each worker's bytes end in, one per worker; empty = host memory.
+        gpu_library: CUDA driver to open; None = ``$GPUIO_LIBCUDA``, else the system's.
+        copy_wait: how the end of a copy is waited for when nothing else can be done: ``spin``, or ``sleep``.
+        copy_streams: CUDA streams of each worker; 0 = 1. copy_ahead: staging slots beyond the depth; 0 = chosen.
+        replay: records to issue; then order, region, arrivals and sync are not used, windows are :meth:`Run.replay`,
+            and ``read_percent`` only says whether there are writes (below 100). None = the engine draws offsets.
+        gpu_check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
     """
 
     engine: str
@@ -86,6 +97,13 @@ class RunSpec:
     sq_idle_ms: int = 0
     arrivals: array[int] | memoryview | None = None
     arrival_wait: ArrivalWait = "sleep"
+    gpus: tuple[int, ...] = ()
+    gpu_library: str | None = None
+    copy_wait: ArrivalWait = "spin"
+    copy_streams: int = 0
+    copy_ahead: int = 0
+    gpu_check: GpuCheck = "kernel"
+    replay: Replay | None = None
 
 
 def _bits(spec: RunSpec) -> int:
@@ -123,6 +141,27 @@ def _arrivals(arrivals: array[int] | memoryview, keep: list[Any]) -> tuple[int, 
     return len(view), keep[-1]
 
 
+def _gpu_part(spec: RunSpec, out: Any, keep: list[Any]) -> None:
+    """Fill the ``struct gpuio_gpu_spec`` inside the spec."""
+    ffi = native().ffi
+    if len(spec.gpus) != spec.jobs:
+        raise EngineError(f"{len(spec.gpus)} GPUs are given for {spec.jobs} jobs: give one per job, or none")
+    try:
+        keep.append(ffi.new("int32_t[]", list(spec.gpus)))
+        out.ordinals = keep[-1]
+        out.streams, out.ahead = spec.copy_streams, spec.copy_ahead
+    except (OverflowError, TypeError) as error:
+        raise EngineError(
+            f"gpus {spec.gpus!r}, {spec.copy_streams!r} streams, {spec.copy_ahead!r} slots ahead: {error}"
+        ) from error
+    out.wait = _lookup(_WAITS, spec.copy_wait, "copy wait")
+    out.check = _lookup(_CHECKS, spec.gpu_check, "GPU check")
+    library = spec.gpu_library or find_libcuda()
+    if library is not None:
+        keep.append(ffi.new("char[]", os.fsencode(library)))
+        out.library = keep[-1]
+
+
 def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
     """The ``struct gpuio_spec *`` of a spec, without clock, pool and stop flag.
 
@@ -138,9 +177,7 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
             raise EngineError(f"{len(cpus)} CPUs are given for {spec.jobs} jobs: give one per job, or none")
     if not 0.0 <= spec.timeout_s < 1e9:
         raise EngineError(f"a window's time-out of {spec.timeout_s} s: use 0 (none) to 1e9 s")
-    library = spec.library
-    if library is None and needs_liburing(spec.engine):
-        library = find_liburing()
+    library = spec.library or find_library(spec.engine)
     keep = [ffi.new("char[]", spec.engine.encode())]
     out = ffi.new("struct gpuio_spec *")
     out.engine = keep[0]
@@ -167,7 +204,11 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
         out.sq_cpus = keep[-1]
     if spec.arrivals is not None:
         out.n_arrivals, out.arrivals = _arrivals(spec.arrivals, keep)
+    if spec.gpus:
+        _gpu_part(spec, out.gpu, keep)
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
         out.library = keep[-1]
+    if spec.replay is not None:
+        fill(spec.replay, out.replay, keep)
     return out, keep

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from pytest_gpuio.isolation.child import GRACE_S, Child
+from pytest_gpuio.isolation.process import given_up
 
 
 class Children:
@@ -57,6 +58,11 @@ class Children:
     def pids(self) -> tuple[int, ...]:
         """Process ids of the children that are alive."""
         return tuple(child.pid for child in self._children.values() if child.alive)
+
+    @property
+    def given_up(self) -> frozenset[int]:
+        """Process ids of children that outlived SIGKILL and still do: they wait in the kernel for a device."""
+        return given_up()
 
     def stop(self) -> None:
         """Sets the stop word of every child. Never blocks."""

@@ -203,6 +203,12 @@ def reap_given_up() -> int:
     return len(_given_up)
 
 
+def given_up() -> frozenset[int]:
+    """Process ids of children that were given up and are still there."""
+    reap_given_up()
+    return frozenset(process.pid for process in _given_up)
+
+
 def _pipe(on_failure: contextlib.ExitStack, childs: contextlib.ExitStack, *, parent_writes: bool) -> tuple[int, int]:
     """The child's end and the parent's, both above the three standard streams, which the child gets anew."""
     ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) if fd < 3 else fd for fd in os.pipe()]

@@ -54,7 +54,7 @@ def stop_requested() -> bool:
     return bool(stop_word()[0])
 
 
-def serve(handlers: Mapping[str, Handler]) -> NoReturn:
+def serve(handlers: Mapping[str, Handler], at_exit: Callable[[], None] | None = None) -> NoReturn:
     """Serves requests until the parent says exit, closes its pipe or dies; never returns.
 
     A handler gets the request's parameters and a function that sends events; what it returns must have a JSON form. An
@@ -62,6 +62,8 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
 
     Args:
         handlers: functions by operation name.
+        at_exit: called once when the parent says exit or closes its pipe; the parent waits for it as long as for an
+            answer to its stop word.
     """
     global _word  # one process is one child
     if EXIT in handlers:
@@ -83,12 +85,12 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
         if line is None:
             data = os.read(requests, 65_536)
             if not data:
-                _leave()
+                _leave(at_exit)
             lines.feed(data)
             continue
         message = messages.decode(line)
         if message["op"] == EXIT:
-            _leave()
+            _leave(at_exit)
         _write(replies, _answer(name, handlers, message, replies))
 
 
@@ -138,8 +140,13 @@ def _write(fd: int, data: bytes) -> None:
         os._exit(0)
 
 
-def _leave() -> NoReturn:
+def _leave(at_exit: Callable[[], None] | None) -> NoReturn:
     """Ends at once: an interpreter's tidy end could wait for threads that are stuck in the kernel."""
+    if at_exit is not None:
+        try:
+            at_exit()
+        except Exception as error:  # noqa: BLE001  it must end all the same
+            sys.stderr.write(f"closing at exit: {error}\n")
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

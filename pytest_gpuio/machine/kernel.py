@@ -11,7 +11,7 @@ from pytest_gpuio.machine.reading import read_text, value_of
 
 def irq_time_accounting(root: Path, release: str | None) -> bool | None:
     """Whether interrupt time is kept out of task time (IRQ_TIME_ACCOUNTING); None without a configuration to read."""
-    text = _configuration(root, release)
+    text = configuration(root, release)
     if text is None:
         return None
     return "CONFIG_IRQ_TIME_ACCOUNTING=y" in text.splitlines()
@@ -71,7 +71,8 @@ def _ratio(quota: str, period: str) -> float | None:
     return int(quota) / int(period)
 
 
-def _configuration(root: Path, release: str | None) -> str | None:
+def configuration(root: Path, release: str | None) -> str | None:
+    """The configuration the kernel was built with, from /proc/config.gz or /boot; None without one to read."""
     import gzip  # only here: measuring children import this module and start faster without it
 
     try:

@@ -8,15 +8,18 @@ from typing import Any
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
+from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
+from pytest_gpuio.engine.cufile_counters import CuFileCounters
 from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
+from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results import histogram
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop
+from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,25 @@ def evidence(
         ),
         ios=sum(w["ios"] for w in outcome["windows"]),
         interrupts=outcome["interrupts"],
+        cufile=_cufile_evidence(plan, outcome, device_ratio),
+        facts=outcome["facts"],
+        **outcome["mapping"],
+    )
+
+
+def _cufile_evidence(plan: Plan, outcome: Mapping[str, Any], device_ratio: float | None) -> CuFileEvidence | None:
+    seen = outcome.get("cufile")
+    if seen is None:
+        return None
+    may_fall_back = seen["may_fall_back"]
+    return CuFileEvidence(
+        counters=None if seen["counters"] is None else CuFileCounters.from_json(seen["counters"]),
+        moved=sum(window["bytes"] for window in outcome["windows"]),
+        strict=None if may_fall_back is None else seen["mode"] == "strict" and not may_fall_back,
+        o_direct=outcome["direct"],
+        device_ratio=device_ratio if plan.cache == "direct" else None,
+        nvidia_fs_loaded=seen["nvidia_fs_loaded"],
+        nvidia_fs_ops=seen["nvidia_fs_ops"],
     )
 
 
@@ -149,12 +171,28 @@ def _drift(found: drift.Drift) -> Drift:
     }
 
 
+def _placement(seen: Observed) -> Placement:
+    near = device_nodes(seen.devices)
+    placed = worker_distance(seen.devices, seen.plan.cpus)
+    buffers = seen.outcome["buffer_nodes"]
+    return {
+        "requested": seen.plan.numa,
+        "worker_cpus": seen.outcome["worker_cpus"],
+        "irq_cpus": seen.outcome["irq_cpus"],
+        "device_nodes": None if near is None else list(near),
+        "worker_nodes": list(seen.nodes) or None,
+        "buffer_nodes": None if buffers is None else list(buffers),
+        "distance": placed.distance,
+        "evidence": placed.evidence,
+    }
+
+
 def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
     device = _device(seen)
-    return cell_record(
+    made = cell_record(
         cell,
         requested={
             "datapath": cell.datapath,
@@ -198,7 +236,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "syncs": sum(w["syncs"] for w in windows),
             "sync_seconds": sum(w["sync_ns"] for w in windows) / 1e9,
         },
-        placement={"worker_cpus": outcome["worker_cpus"], "irq_cpus": outcome["irq_cpus"]},
+        placement=_placement(seen),
         target={
             "name": cell.target,
             "path": plan.path or "(none)",
@@ -223,4 +261,9 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        cufile=outcome.get("cufile"),
+        library=outcome.get("library"),
     )
+    if seen.proof.route is not None:
+        made["effective"]["route"] = seen.proof.route
+    return made

@@ -12,18 +12,22 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import Clock, Histogram, Pool, Run, RunSpec, Window
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
+from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
+from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.targets import drop, held, open_target, resident_bytes, warm
+from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, resident_bytes, says_dax, warm
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
+    from pytest_gpuio.measure.cufile import CuFileMeter
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
@@ -33,6 +37,12 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if plan.sq_cpus:
         fields |= {"sq_cpus": plan.sq_cpus, "sq_idle_ms": plan.sq_idle_ms}
+    if plan.gpus:
+        copies = plan.copies
+        fields |= {
+            "gpus": plan.gpus, "copy_wait": copies.wait, "copy_streams": copies.streams, "copy_ahead": copies.ahead,
+            "gpu_check": copies.check,
+        }  # fmt: skip
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -62,7 +72,7 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
         pattern_seed=plan.pattern_seed,
         cpus=plan.cpus,
         timeout_s=plan.timeout_s,
-        library=plan.library,
+        library=plan.library or find_library(plan.engine),
         **_new_fields(plan, arrivals),
     )
 
@@ -74,12 +84,31 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     Yields:
         the descriptor, and whether it is an NVMe generic device.
     """
-    with held(path) as device:
-        fd = open_target(path, writable=plan.read_percent < 100, direct=plan.cache == "direct", dsync=plan.dsync)
+    with held(path, shared=plan.foreign_zeros is not None) as device:
+        direct = plan.cache == "direct" and not plan.mapped
+        fd = open_target(path, writable=plan.read_percent < 100, direct=direct, dsync=plan.dsync)
         try:
             yield fd, device is not None and device.generic
         finally:
             os.close(fd)
+
+
+def open_run(
+    plan: Plan, fd: int, clock: Clock, pool: Pool, stop: memoryview, arrivals: array[int] | None = None
+) -> Run | LibraryRun:
+    """What makes the windows: the compiled engine, or a library's calls.
+
+    Raises:
+        EngineError: it cannot be opened. CapabilityMissing: the library is not there after all.
+    """
+    if plan.cufile is not None:
+        from pytest_gpuio.measure import cufile
+
+        cufile.opened(plan.cufile)
+    spec = run_spec(plan, fd, arrivals)
+    if plan.engine not in LIBRARIES:
+        return Run(spec, clock, pool, stop)
+    return open_library(plan, spec, fd, stop)
 
 
 class CellRun:
@@ -92,6 +121,7 @@ class CellRun:
         self._stop = stop
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
+        self._cufile: CuFileMeter | None = None
         self._fd = -1
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
@@ -114,12 +144,15 @@ class CellRun:
             direct = None
             if plan.path is not None:
                 self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
-                self._paged = not generic
-                direct = None if generic else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+                self._paged = not generic and not plan.mapped
+                direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             resident_before = self._prepare_cache()
             schedule = draw_schedule(plan)
-            run = stack.enter_context(Run(run_spec(plan, self._fd, schedule), self._clock, self._pool, self._stop))
+            run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule)
+            stack.push(run)
+            self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started
+            mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
@@ -138,6 +171,9 @@ class CellRun:
             info = self._pool.info()
             return observed | {
                 "direct": direct,
+                "facts": run.facts,
+                "buffer_nodes": memory_nodes(info.base),
+                "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
                 "ios_per_window": ios,
@@ -150,6 +186,7 @@ class CellRun:
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
+                "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
                     "bytes": plan.in_flight * plan.bs,
                     "huge_bytes": min(info.huge_bytes, plan.in_flight * plan.bs),
@@ -175,7 +212,7 @@ class CellRun:
         if plan.cache == "hot":
             warm(self._fd, plan.region_offset, plan.region_bytes)
             return self._resident()
-        left = drop(self._fd, plan.region_offset, plan.region_bytes)
+        left = drop(self._fd, plan.region_offset, plan.region_bytes, flush=plan.foreign_zeros is None)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
         if plan.cache == "cold" and left:
@@ -201,7 +238,7 @@ class CellRun:
         # A cold window must not meet a page that it brought in itself.
         return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
 
-    def _window(self, run: Run, ios: int) -> Window:
+    def _window(self, run: Run | LibraryRun, ios: int) -> Window:
         if self._plan.cache == "cold":
             self._prepare_cache()
         self._meter.begin_window()
@@ -212,7 +249,7 @@ class CellRun:
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run, scheduled: int | None) -> tuple[int, WarmUp]:
+    def _warm_up(self, run: Run | LibraryRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
         warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
@@ -234,7 +271,7 @@ class CellRun:
             if warm_up.done(seconds, ios):
                 return ios, warm_up
 
-    def _measure(self, run: Run, ios: int, *, restart: bool) -> dict[str, Any]:
+    def _measure(self, run: Run | LibraryRun, ios: int, *, restart: bool) -> dict[str, Any]:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
@@ -242,11 +279,13 @@ class CellRun:
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
-        histograms = {name: Histogram.empty() for name in ("lat", "clat", "slat", "lag", "response")}
+        histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         around = self._surroundings()
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        if self._cufile is not None:
+            self._cufile.begin()
         stop_reason: StopReason | None = None
         while stop_reason is None:
             window = self._window(run, ios)
@@ -265,6 +304,7 @@ class CellRun:
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         counters_after = read_counters(plan.counted)
+        cufile = None if self._cufile is None else self._cufile.finish()
         interrupts_after = interrupts.read(plan.interrupt_names)
         serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
         metered = self._meter.finish(serving)
@@ -276,6 +316,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "cufile": cufile,
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
@@ -293,6 +334,15 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def open_meter(plan: Plan) -> CuFileMeter | None:
+    """What looks at cuFile's counters; None where cuFile has no part."""
+    if plan.cufile is None:
+        return None
+    from pytest_gpuio.measure.cufile import CuFileMeter
+
+    return CuFileMeter(plan.cufile)
 
 
 def draw_schedule(plan: Plan) -> array[int] | None:
@@ -319,6 +369,7 @@ _WINDOW_FIELDS = (
     "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
     "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
     "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
+    "total_in_flight", "total_ns", "total_ios", "total_lat_ns", "total_rate", "max_total", "copies", "copied_bytes",
 )  # fmt: skip
 
 
@@ -351,11 +402,15 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
         fd = -1
         if plan.path is not None:
             fd, _generic = stack.enter_context(opened_target(plan, plan.path))
-        run = stack.enter_context(Run(run_spec(plan, fd), clock, pool, stop))
+        run = open_run(plan, fd, clock, pool, stop)
+        stack.push(run)
         window = run.window(min(plan.in_flight, plan.blocks))
-        swept = run.sweep()
-        if window.errors or window.short_ios or swept.bad:
+        checked = bad = 0
+        if plan.foreign_zeros is None:
+            swept = run.sweep()
+            checked, bad = swept.checked, swept.bad
+        if window.errors or window.short_ios or bad:
             raise GpuioError(
-                f"smoke run: {window.errors} failed, {window.short_ios} short, {swept.bad} wrong blocks of {window.ios}"
+                f"smoke run: {window.errors} failed, {window.short_ios} short, {bad} wrong blocks of {window.ios}"
             )
-        return {"ios": window.ios, "checked": swept.checked}
+        return {"ios": window.ios, "checked": checked}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
+from mmap import PAGESIZE
 from typing import Any
 
 from pytest_gpuio.isolation.serve import serve, stop_word
@@ -18,6 +20,20 @@ class _Measuring:
         # A clock source that is distrusted can be overruled from outside.
         self.clock = Clock.calibrate(os.environ.get("GPUIO_CLOCK") or None)
         self.pool = Pool()
+        self._node: int | None = None
+
+    def place(self, plan: Plan) -> None:
+        """Have buffers on the plan's NUMA node: pages come from where they are touched first."""
+        from pytest_gpuio.engine import Pool
+        from pytest_gpuio.measure.placement import running_on
+
+        if plan.node != self._node:
+            self.pool.close()
+            self.pool = Pool()
+            self._node = plan.node
+        if plan.node is not None:
+            with running_on(plan.node):
+                self.pool.reserve(plan.in_flight * -(-plan.bs // PAGESIZE) * PAGESIZE)
 
 
 class Handlers:
@@ -37,14 +53,35 @@ class Handlers:
 
         return probes.run(params["name"], params["target"])
 
+    def cufile(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
+        """CuFile's driver as it opens in this child, and whether it takes the target."""
+        from pytest_gpuio.measure import cufile
+
+        return cufile.describe(params["mode"], params["target"])
+
     def clock(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:  # noqa: ARG002 - the handler's signature
         """The clock that stamps requests: source, cost of a stamp and resolution in nanoseconds."""
         clock = self._state().clock
         return {"source": clock.source, "cost_ns": clock.cost_ns, "resolution_ns": clock.resolution_ns}
 
+    def gpus(self, params: dict[str, Any], emit: Any) -> list[dict[str, Any]]:  # noqa: ARG002 - the handler's signature
+        """Every GPU that the CUDA driver shows; makes no context."""
+        from pytest_gpuio.engine import gpus
+
+        return [asdict(gpu) for gpu in gpus()]
+
     def lay_out(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Make sure a target of ours is there; emits ``overwrite`` once for a device, and ``progress`` with bytes."""
-        from pytest_gpuio.targets import direct_alignment, lay_out, lay_out_device, raw_device
+        from pytest_gpuio.targets import (
+            FoundContent,
+            TargetFile,
+            direct_alignment,
+            is_allowed,
+            lay_out,
+            lay_out_device,
+            look_at_device,
+            raw_device,
+        )
 
         word = stop_word()
 
@@ -55,13 +92,23 @@ class Handlers:
             emit("progress", stage="layout", done=done, total=total)
 
         device = raw_device(params["path"])
+        target: TargetFile | FoundContent
         if device is None:
             target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
+        elif not params["writes"] and not is_allowed(device, params["allow_destroy"]):
+            target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
+            if isinstance(target, FoundContent):
+                busy = ", which others use: their I/O may disturb the figures" if target.used else ""
+                text = (
+                    f"{device} is read as it is and never written{busy}; data that can be checked needs its permission"
+                )
+                emit("progress", stage="overwrite", text=text)
         else:
             target = lay_out_device(
                 device,
                 params["data_bytes"],
                 allowed=params["allow_destroy"],
+                force=params["force"],
                 announce=lambda text: emit("progress", stage="overwrite", text=text),
                 progress=progress,
                 stop=stop,
@@ -71,8 +118,8 @@ class Handlers:
             "path": str(target.path),
             "data_offset": target.data_offset,
             "data_bytes": target.data_bytes,
-            "pattern_seed": target.pattern_seed,
-            "reused": target.reused,
+            "pattern_seed": 0 if isinstance(target, FoundContent) else target.pattern_seed,
+            "foreign_zeros": target.zero_share if isinstance(target, FoundContent) else None,
             "alignment": None if alignment is None else alignment.offset,
             "memory_alignment": None if alignment is None else alignment.memory,
             "alignment_source": None if alignment is None else alignment.source,
@@ -82,8 +129,9 @@ class Handlers:
         """Measure the cell of a plan."""
         from pytest_gpuio.measure.cell import CellRun
 
-        state = self._state()
-        return CellRun(Plan.from_params(params), state.clock, state.pool, stop_word(), emit).outcome()
+        state, plan = self._state(), Plan.from_params(params)
+        state.place(plan)
+        return CellRun(plan, state.clock, state.pool, stop_word(), emit).outcome()
 
     def smoke(self, params: dict[str, Any], emit: Any) -> dict[str, int]:  # noqa: ARG002 - the handler's signature
         """A tiny untimed run of the cell of a plan."""
@@ -93,6 +141,15 @@ class Handlers:
         return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())
 
 
+def leave() -> None:
+    """Close what must not be left to the end of the process."""
+    import sys
+
+    cufile = sys.modules.get("pytest_gpuio.measure.cufile")
+    if cufile is not None:
+        cufile.close()
+
+
 def main() -> None:
     """Serve requests until the parent closes the pipe."""
     handlers = Handlers()
@@ -100,10 +157,13 @@ def main() -> None:
         {
             "probe": handlers.probe,
             "clock": handlers.clock,
+            "gpus": handlers.gpus,
+            "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
-        }
+        },
+        at_exit=leave,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_gpuio.core.cell import Cache
 from pytest_gpuio.phases import Order, Round
+
+if TYPE_CHECKING:
+    from pytest_gpuio.datapaths.base import CuFileMode
 
 #: Seconds a window must last at least, so that its ends and the clock weigh nothing (gate ``enough_io``).
 LEAST_WINDOW_S: Final = 0.1
@@ -15,6 +18,22 @@ LEAST_WINDOW_S: Final = 0.1
 LEAST_DEPTHS: Final = 20
 
 VerifyMode = Literal["none", "sweep", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How bytes get from host to GPU memory.
+
+    Attributes:
+        wait: ``spin`` or ``sleep``, when only the end of a copy can change anything.
+        streams: CUDA streams of each worker. ahead: staging slots of each worker beyond its depth; 0 = chosen.
+        check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
+    """
+
+    wait: Literal["sleep", "spin"] = "spin"
+    streams: int = 1
+    ahead: int = 0
+    check: Literal["kernel", "copy"] = "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +45,7 @@ class Plan:
         path: target file; None for paths that move no data.
         region_offset, region_bytes: the part of the file the cell works on, bytes.
         order, read_percent, zipf_theta: the workload's access pattern.
-        bs, qd, jobs, submit_batch, reap_batch: geometry; bytes and counts.
+        bs, qd, jobs, submit_batch, reap_batch: geometry; bytes and counts; jobs are the workers of all GPUs.
         knobs: engine knobs asked for.
         cache: ``direct``, ``cold`` or ``hot``.
         sync, sync_every, dsync: durability of writes.
@@ -41,7 +60,12 @@ class Plan:
         cpus: CPU of each worker, -1 = not pinned.
         sq_cpus: CPU of each worker's submission poller; empty = the path has none. sq_idle_ms: before it sleeps.
         arrivals: arrival process as options spell it; ``closed`` loop. arrival_wait: ``sleep`` or ``spin``.
+        gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
+        cufile: how cuFile's driver is opened in the child, None = not at all.
         daemons: process ids outside whose CPU is added.
+        numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
+        foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
+        mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
 
@@ -81,6 +105,13 @@ class Plan:
     daemons: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
+    gpus: tuple[int, ...] = ()
+    cufile: CuFileMode | None = None
+    copies: Copies = field(default_factory=Copies)
+    mapped: bool = False
+    numa: str = "near"
+    node: int | None = None
+    foreign_zeros: float | None = None
 
     @property
     def blocks(self) -> int:
@@ -111,4 +142,4 @@ class Plan:
     def from_params(cls, params: Mapping[str, Any]) -> Plan:
         """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
-        return cls(**values)
+        return cls(**values | {"copies": Copies(**values["copies"])})

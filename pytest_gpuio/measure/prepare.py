@@ -12,9 +12,11 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
-from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, VerifyMode
+from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
+from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, VerifyMode
 from pytest_gpuio.media import Medium
-from pytest_gpuio.phases import Durability, Workload
+from pytest_gpuio.phases import AnyWorkload, Durability, RecordModel
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
 from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
 
@@ -53,6 +55,7 @@ class PreparedTarget:
 
     Attributes:
         path: the file. data_offset, data_bytes: its data region. pattern_seed: of its content.
+        foreign_zeros: the content is not ours: share of sampled places that hold only zeros; None = it is ours.
         alignment, memory_alignment: bytes, None = unknown. alignment_source: who said so.
     """
 
@@ -63,6 +66,7 @@ class PreparedTarget:
     alignment: int | None
     memory_alignment: int | None
     alignment_source: str | None
+    foreign_zeros: float | None = None
 
 
 _SYNC: Final[dict[str, Literal["end", "every"]]] = {"fsync": "end", "fdatasync": "every"}
@@ -76,7 +80,7 @@ class Subject:
 
     cell: Cell
     path: DataPath
-    workload: Workload
+    workload: AnyWorkload
     arrivals: Arrivals = CLOSED
 
 
@@ -89,7 +93,9 @@ class Effort:
         timeout_s: seconds after which a window is stuck, None = from its bytes.
         arrival_wait: how an open loop waits. knobs: engine settings the user switched.
         sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
-        allow_destroy: raw devices that may be overwritten, as the user named them.
+        allow_destroy: raw devices that may be overwritten, as the user named them. force: whatever they carry.
+        numa: where workers and buffers lie: ``near`` the device, ``any``, or the number of a node.
+        gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
     """
 
     profile: str
@@ -105,6 +111,10 @@ class Effort:
     sq_idle_ms: int = 50
     daemons: tuple[int, ...] = ()
     allow_destroy: tuple[str, ...] = ()
+    force: bool = False
+    numa: str = NEAR
+    gpus: tuple[int, ...] = ()
+    copies: Copies = field(default_factory=Copies)
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
@@ -125,13 +135,32 @@ def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tupl
 
 
 def choose_cpus(jobs: int, available: tuple[int, ...]) -> tuple[int, ...]:
-    """A CPU per worker, from the highest down since CPU 0 takes the housekeeping; all -1 when they outnumber CPUs."""
+    """A CPU per worker, the last ones of those available; all -1 when workers outnumber CPUs.
+
+    Args:
+        jobs: workers.
+        available: the most wanted last, see :func:`~pytest_gpuio.measure.placement.ordered_cpus`.
+    """
     if jobs > len(available):
         return (-1,) * jobs
     return tuple(reversed(available))[:jobs]
 
 
-def file_for(target: Path, workload: Workload) -> Path:
+def choose_gpus(cell: Cell, allowed: tuple[int, ...]) -> tuple[int, ...]:
+    """The GPU of each worker: a group of ``jobs`` workers for each; empty for host memory.
+
+    Raises:
+        ConfigError: fewer GPUs are allowed than the cell has.
+    """
+    ordinals = allowed or tuple(range(cell.gpus))
+    if len(ordinals) < cell.gpus:
+        raise ConfigError(
+            f"the cell uses {cell.gpus} GPUs and --gpuio-gpu names {len(ordinals)}: name more, or lower --gpuio-gpus."
+        )
+    return tuple(gpu for gpu in ordinals[: cell.gpus] for _ in range(cell.jobs))
+
+
+def file_for(target: Path, workload: AnyWorkload) -> Path:
     """The file of a target that a workload runs on: reads and writes use different files of a directory."""
     return target_file(target, writes=workload.needs_write_file)
 
@@ -144,7 +173,10 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
-    choose_poller_cpus(path, choose_cpus(cell.jobs, affinity()), affinity())
+    if isinstance(workload, RecordModel):
+        raise ConfigError(f"{workload.name} issues given records, which this version does not measure yet.")
+    wanted_nodes(effort.numa, ())
+    choose_poller_cpus(path, choose_cpus(cell.workers, affinity()), affinity())
     if subject.arrivals.kind != "closed" and workload.round == "region":
         raise ConfigError(
             f"{workload.name} is one pass over the target per round and has no arrivals: use --gpuio-arrivals=closed."
@@ -158,27 +190,54 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
             f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
             f"another data path on the namespace's block device, or another workload."
         )
+    if path.engine in LIBRARIES:
+        check_library(subject, effort)
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if workload.round == "region" and path.moves_data:
-        least = LEAST_DEPTHS * cell.qd * cell.jobs * cell.bs
+        least = LEAST_DEPTHS * cell.qd * cell.workers * cell.bs
         if effort.region_bytes < least:
             raise ConfigError(
                 f"{workload.name} passes once over the target per round, which must hold {LEAST_DEPTHS} x queue depth "
-                f"{cell.qd} x {cell.jobs} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
+                f"{cell.qd} x {cell.workers} jobs requests of {cell.bs:,} bytes = {least:,} bytes, but the target has "
                 f"{effort.region_bytes:,}: use --gpuio-size={-(-least >> 20)}M or more."
             )
     check_geometry(
         file,
         block=cell.bs,
         depth=cell.qd,
-        jobs=cell.jobs,
+        jobs=cell.workers,
         region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
-        direct=path.moves_data and cell.cache == "direct",
+        direct=path.moves_data and cell.cache == "direct" and not path.mapped,
         alignment=direct_alignment(_nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
     )
+
+
+def check_library(subject: Subject, effort: Effort) -> None:
+    """Refuse what a library's calls cannot do.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    cell, workload = subject.cell, subject.workload
+    assert not isinstance(workload, RecordModel), "refused before"
+    refused = {
+        f"both reads and writes ({workload.name})": 0 < workload.read_percent < 100,
+        f"arrivals on a schedule ({subject.arrivals})": subject.arrivals.kind != "closed",
+        f"durability {cell.durability}": cell.durability not in ("none", "fsync"),
+        f"batches of {cell.batch}": (cell.submit_batch, cell.reap_batch) != (1, 1),
+        f"{cell.gpus} GPUs": cell.gpus > 1,
+        "--gpuio-verify=full": effort.verify == "full",
+        f"blocks of {cell.bs:,} bytes": cell.bs % 512 != 0,
+    }
+    found = [what for what, is_so in refused.items() if is_so]
+    if found:
+        raise ConfigError(
+            f"{subject.path.name} is driven by calls of a library, which do not do {', '.join(found)} here: use "
+            "another data path for it, or leave it out."
+        )
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -195,10 +254,13 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
-    cpus = choose_cpus(cell.jobs, affinity())
+    assert not isinstance(workload, RecordModel), "refused by check_before_layout"
+    nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
+    available = ordered_cpus(affinity(), nodes)
+    cpus = choose_cpus(cell.workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
-    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.jobs * cell.bs
+    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.workers * cell.bs
     return Plan(
         engine=path.engine,
         library=None,
@@ -211,7 +273,7 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         zipf_theta=workload.zipf_theta or 0.0,
         bs=cell.bs,
         qd=cell.qd,
-        jobs=cell.jobs,
+        jobs=cell.workers,
         submit_batch=cell.submit_batch,
         reap_batch=cell.reap_batch,
         knobs=tuple(sorted(_asked_knobs(path, effort.knobs))),
@@ -225,18 +287,25 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         precision=effort.precision,
         max_time=effort.max_time,
         timeout_s=effort.timeout_s or max(60.0, window_bytes / slowest),
-        verify=effort.verify,
+        verify=effort.verify if prepared.foreign_zeros is None else "none",
+        foreign_zeros=prepared.foreign_zeros,
         counted=medium.counted if path.moves_data else (),
         interrupt_names=interrupt_names(medium),
         cpus=cpus,
         seed=effort.seed,
-        sq_cpus=choose_poller_cpus(path, cpus, affinity()),
+        sq_cpus=choose_poller_cpus(path, cpus, available),
+        numa=effort.numa,
+        node=buffer_node(nodes),
         sq_idle_ms=effort.sq_idle_ms,
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
         daemons=effort.daemons,
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
+        mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
+        gpus=choose_gpus(cell, effort.gpus),
+        cufile=path.cufile,
+        copies=effort.copies,
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from pytest_gpuio.capabilities import Resolver
+from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError
+from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
@@ -22,13 +22,16 @@ from pytest_gpuio.measure.prepare import (
     PreparedTarget,
     Subject,
     check_before_layout,
+    choose_gpus,
     file_for,
     make_plan,
 )
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
+from pytest_gpuio.phases import Workload
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord
+from pytest_gpuio.targets import Identity, check_unchanged, identify
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
@@ -38,10 +41,17 @@ Progress = Callable[[Mapping[str, Any]], None]
 _PROBE_DEADLINE_S = 60.0
 #: Seconds a child may need to start, open files and rings, and pool its buffers, beyond its windows.
 _SETUP_S = 60.0
+#: What a page-cache mode needs of the target.
+_NEEDS_OF_CACHE: Final[Mapping[str, tuple[str, ...]]] = {"direct": ("o_direct",), "cold": ("cold_cache",)}
 #: A layout that makes no progress for so long is stuck.
 _LAYOUT_SILENCE_S = 120.0
 #: A smoke run needs a target, not a large one.
 _SMOKE_BYTES = 64 << 20
+
+
+def child_family(cell: Cell, path: DataPath) -> str:
+    """Cells with the same one share a measuring child; a CUDA context brings threads that host cells need not have."""
+    return path.family if cell.destination == path.destinations[0] else f"{path.family}-{cell.destination}"
 
 
 class VoidCell(CellVoid):
@@ -67,7 +77,11 @@ class Session:
         self._media = media
         self._children = Children(CHILD_MODULE)
         self._prepared: dict[Path, PreparedTarget] = {}
+        self._identities = {name: _identity(path) for name, path in targets.items()}
+        #: Children that wait in the kernel for a target's device, and cannot be killed.
+        self._waiting: dict[str, frozenset[int]] = {}
         self._capabilities = Resolver(self._probe)
+        self._gpus: tuple[Mapping[str, Any], ...] | None = None
         self._virtual = hypervisor(Path("/")) is not None
 
     def __enter__(self) -> Self:
@@ -83,11 +97,11 @@ class Session:
         self._children.close_all()
 
     def _probe(self, name: str, target: str | None) -> str | None:
-        params = {"name": name, "target": target}
+        params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:
-            answer = self._children.get("probe").request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+            answer = self._children.get(family).request("probe", params, deadline_s=_PROBE_DEADLINE_S)
         except ChildDied as error:
-            self._children.replace("probe")
+            self._children.replace(family)
             return f"the probe of {name} did not survive: {error}"
         return None if answer is None else str(answer)
 
@@ -97,7 +111,26 @@ class Session:
             reason = self._capabilities.reason(name, str(self._targets[cell.target]))
             if reason is not None:
                 return f"needs {name}: {reason}"
-        return None
+        return self._too_few_gpus(cell)
+
+    def gpus(self) -> Sequence[Mapping[str, Any]]:
+        """The GPUs there are, as a child sees them, in the order of their ordinals; empty when there is none."""
+        if self._gpus is None:
+            self._gpus = ()
+            if self.capability("cuda") is None:
+                self._gpus = tuple(self._children.get("probe").request("gpus", {}, deadline_s=_PROBE_DEADLINE_S))
+        return self._gpus
+
+    def _too_few_gpus(self, cell: Cell) -> str | None:
+        if not cell.gpus:
+            return None
+        there, last = len(self.gpus()), max(choose_gpus(cell, self._effort.gpus))
+        if last < there:
+            return None
+        return (
+            f"needs cuda: GPU {last} is wanted (numbered from 0) and the CUDA driver shows {there}: lower "
+            "--gpuio-gpus, or see --gpuio-gpu and CUDA_VISIBLE_DEVICES"
+        )
 
     def capability(self, name: str, target: str | None = None) -> str | None:
         """None when the machine has it, else why not."""
@@ -106,27 +139,54 @@ class Session:
     @staticmethod
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
-        needs = path.needs
+        needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
         if path.moves_data and "nvme_passthrough" not in needs:
             needs += ("file_io",)
-        return (*needs, "o_direct") if path.moves_data and cell.cache == "direct" else needs
+        # A mapping that needs no page cache opens nothing with O_DIRECT.
+        if not path.moves_data or (path.mapped and cell.cache == "direct"):
+            return needs
+        return (*needs, *_NEEDS_OF_CACHE.get(cell.cache, ()))
+
+    def _check_target(self, name: str) -> None:
+        """Refuses a target whose device does not answer, or that is not what it was when the run began.
+
+        Raises:
+            TargetError: the text says which.
+        """
+        path = self._targets[name]
+        waiting = self._waiting.get(name, frozenset()) & self._children.given_up
+        if waiting:
+            raise TargetError(
+                f"{path} does not answer: measuring child {', '.join(map(str, sorted(waiting)))} still waits for it in "
+                "the kernel and cannot be killed (see dmesg). Its other cells are not tried."
+            )
+        check_unchanged(path, self._identities.get(name))
 
     def _prepare(self, subject: Subject, effort: Effort, progress: Progress) -> PreparedTarget:
+        if subject.path.moves_data:
+            self._check_target(subject.cell.target)
         file = file_for(self._targets[subject.cell.target], subject.workload)
         check_before_layout(subject, file, effort)
         if not subject.path.moves_data:
             return NO_TARGET
         prepared = self._prepared.get(file)
-        if prepared is None or prepared.data_bytes < effort.region_bytes:
+        writes = subject.workload.needs_write_file
+        unfit = prepared is not None and writes and prepared.foreign_zeros is not None
+        if prepared is None or unfit or prepared.data_bytes < effort.region_bytes:
             laid = self._ask(
                 "layout",
                 "lay_out",
-                {"path": str(file), "data_bytes": effort.region_bytes, "allow_destroy": effort.allow_destroy},
+                {
+                    "path": str(file),
+                    "data_bytes": effort.region_bytes,
+                    "allow_destroy": effort.allow_destroy,
+                    "force": effort.force,
+                    "writes": writes,
+                },
                 deadline_s=effort.region_bytes / 5e6 + _LAYOUT_SILENCE_S,
                 silence_s=_LAYOUT_SILENCE_S,
                 progress=progress,
             )
-            laid.pop("reused")
             prepared = self._prepared[file] = PreparedTarget(**laid)
             # Now that the file is there, its own alignment is known, which may be stricter than its directory's.
             check_before_layout(subject, file, effort)
@@ -171,14 +231,22 @@ class Session:
         prepared = self._prepare(subject, self._effort, progress)
         plan = make_plan(subject, prepared, medium, self._effort)
         window_s = plan.timeout_s + 5.0
-        outcome = self._ask(
-            path.family,
-            "measure",
-            plan.to_params(),
-            deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
-            silence_s=_SETUP_S + window_s,
-            progress=progress,
-        )
+        family = child_family(cell, path)
+        before = self._children.given_up
+        try:
+            outcome = self._ask(
+                family,
+                "measure",
+                plan.to_params(),
+                deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
+                silence_s=_SETUP_S + window_s,
+                progress=progress,
+            )
+        except (ChildDied, EngineError):
+            self._waiting[cell.target] = self._waiting.get(cell.target, frozenset()) | (
+                self._children.given_up - before
+            )
+            raise
         if outcome["stop_reason"] == "interrupted" or not outcome["windows"]:
             raise KeyboardInterrupt
         totals = sum_up(plan, outcome)
@@ -197,7 +265,7 @@ class Session:
         results = gates.check(seen)
         for result in results:
             if result.kind == "impossible" and result.state == "failed":
-                self._children.replace(path.family)
+                self._children.replace(family)
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
         return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
 
@@ -208,10 +276,23 @@ class Session:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
         effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
-        subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
+        if isinstance(subject.workload, Workload):
+            subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         prepared = self._prepare(subject, effort, progress)
         plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
         answer = self._ask(
-            subject.path.family, "smoke", plan.to_params(), deadline_s=_SETUP_S, progress=lambda _values: None
+            child_family(subject.cell, subject.path),
+            "smoke",
+            plan.to_params(),
+            deadline_s=_SETUP_S,
+            progress=lambda _values: None,
         )
         return int(answer["ios"])
+
+
+def _identity(path: Path) -> Identity | None:
+    """What a target stands for now; None when that cannot be told, as for one whose folder is yet to be made."""
+    try:
+        return identify(path)
+    except OSError:
+        return None

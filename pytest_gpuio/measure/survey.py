@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pytest_gpuio.machine.reading import value_of
 from pytest_gpuio.measure import perf
 from pytest_gpuio.measure.prepare import Effort, choose_cpus, choose_poller_cpus
 from pytest_gpuio.measure.session import CHILD_MODULE, Session
-from pytest_gpuio.media import classify
+from pytest_gpuio.media import BlockDevice, classify
 from pytest_gpuio.targets import direct_alignment, target_file
 
 _DEADLINE_S: Final = 15.0
@@ -83,7 +83,19 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
                 {"name": path.name, "title": path.title, "available": available, "reason": reason}
             )
     found["remedies"] = remedies(machine, limits, clock)
+    if target is not None and not machine["hypervisor"]:
+        found["remedies"] += slow_links(medium.devices)
     return found
+
+
+def slow_links(devices: Iterable[BlockDevice]) -> list[str]:
+    """One sentence for each device whose PCI Express link runs below what it and its port could."""
+    return [
+        f"{device.name} hangs on a link of {device.pci_link} that could run at {device.pci_link_max}: another slot, or "
+        "look for errors of the link (lspci -vv, LnkSta; dmesg for AER)."
+        for device in devices
+        if device.pci_link is not None and device.pci_link_max is not None and device.pci_link != device.pci_link_max
+    ]
 
 
 def _verdict(path: DataPath, session: Session, medium: str, *, whole: bool) -> tuple[bool | None, str | None]:

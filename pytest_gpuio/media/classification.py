@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Final
 
 from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import Medium
 from pytest_gpuio.media.mounts import Mount, mount_of, parse_device, read_mounts
+from pytest_gpuio.media.nvdimm import devdax_device
 from pytest_gpuio.media.stack import Stack, look_through, merge
-from pytest_gpuio.media.sysfs import read_text
+from pytest_gpuio.media.sysfs import read_text, recorded_numbers
 
-_RAM = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+#: What stands for a file system's type on a devdax device.
+DEVDAX: Final = "devdax"
+
+#: File systems whose files lie in memory and nowhere else.
+MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _NETWORK = frozenset(
     {
         "nfs", "nfs4", "lustre", "beegfs", "fhgfs", "wekafs", "gpfs", "ceph", "cifs", "smb3", "smbfs", "9p", "afs",
@@ -24,11 +30,16 @@ _NETWORK = frozenset(
 _SUPERBLOCK_OF_MANY = frozenset({"zfs", "bcachefs", "btrfs"})
 
 
+# Options that only VAST's own NFS client knows.
+_VAST_OPTIONS = ("remoteports", "localports", "spread_reads", "spread_writes")
+_UNCOUNTED = "Device counters are unknown: no block device of this machine carries the traffic."
+
+
 def classify(path: str | os.PathLike[str], *, root: str = "/", device: tuple[int, int] | None = None) -> Medium:
     """What ``path`` lies on.
 
-    A path that does not exist yet is classified by its nearest existing parent; a block device node by the device, and
-    an NVMe generic device by its namespace's block device.
+    A path that does not exist yet is classified by its nearest existing parent; a block device node by the device, an
+    NVMe generic device by its namespace's block device, and a devdax device by itself.
 
     Args:
         path: file, directory or device; relative paths are taken from the working directory.
@@ -43,37 +54,61 @@ def _classify(path: str, root: Path, device: tuple[int, int] | None, seen: froze
     existing = _nearest_existing(path, root)
     if device is None and root == Path("/"):
         status = _status(existing)
-        if status is not None and stat.S_ISBLK(status.st_mode):
+        if status is not None and (stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)):
             number = os.major(status.st_rdev), os.minor(status.st_rdev)
-            found = _look(number, root, seen)
-            return Medium(found.name, found.evidence, "block device", devices=found.devices, counted=found.counted)
-        if status is not None and stat.S_ISCHR(status.st_mode):
-            sibling = generic_block_device((os.major(status.st_rdev), os.minor(status.st_rdev)), str(root))
-            if sibling is not None:
-                return _generic(existing, sibling, root, seen)
+            found = _node(existing, number, root, seen, block=stat.S_ISBLK(status.st_mode))
+            if found is not None:
+                return found
         if status is not None:
             device = os.major(status.st_dev), os.minor(status.st_dev)
+    elif device is None and path.startswith("/dev/"):
+        for number, block in recorded_numbers(path.removeprefix("/dev/"), root):
+            found = _node(path, number, root, seen, block=block)
+            if found is not None:
+                return found
     mount = mount_of(existing, read_mounts(root), device)
     if mount is None:
         told = f"The mount table has no file system for {existing}"
         if device is None or device[0] == 0:
             return Medium("unknown", (f"{told}.",))
         # A chroot sees only mounts below its root, but the file's own device number still tells what it lies on.
-        found = _look(device, root, seen)
-        evidence = (f"{told} (a chroot?): it lies on device {device[0]}:{device[1]}.", *found.evidence)
-        return Medium(found.name, evidence, devices=found.devices, counted=found.counted)
-    found = _classify_mount(mount, root, device or mount.device, seen)
+        below = _look(device, root, seen)
+        evidence = (f"{told} (a chroot?): it lies on device {device[0]}:{device[1]}.", *below.evidence)
+        return Medium(below.name, evidence, devices=below.devices, counted=below.counted)
+    below = _classify_mount(mount, root, device or mount.device, seen)
     where = f"{existing} lies on {mount.file_system} mounted at {mount.point}."
     return Medium(
-        name=found.name,
-        evidence=(where, *found.evidence),
+        name=below.name,
+        evidence=(where, *below.evidence),
         file_system=mount.file_system,
         mount_point=mount.point,
         mount_options=mount.options,
         mount_source=mount.source,
-        devices=found.devices,
-        counted=found.counted,
+        devices=below.devices,
+        counted=below.counted,
     )
+
+
+def _node(path: str, number: tuple[int, int], root: Path, seen: frozenset[str], *, block: bool) -> Medium | None:
+    """The medium of a device node; None for a character device that is no medium (it lies on its file system)."""
+    if block:
+        found = _look(number, root, seen)
+        return Medium(found.name, found.evidence, "block device", devices=found.devices, counted=found.counted)
+    sibling = generic_block_device(number, str(root))
+    if sibling is not None:
+        return _generic(path, sibling, root, seen)
+    devdax = devdax_device(number, root)
+    if devdax is None:
+        return None
+    device, folder = devdax
+    if device.transport == "nvdimm":
+        domain = f", persistence domain {device.persistence_domain}" if device.persistence_domain else ""
+        told = (
+            f"{device.name} is persistent memory as a character device (mode devdax{domain}): only a mapping reads it."
+        )
+        return Medium("pmem", (told,), DEVDAX, devices=(device,))
+    told = f"{device.name} is a DAX device on no nvdimm bus ({folder.parent.name}): memory of unknown persistence."
+    return Medium("unknown", (told,), DEVDAX, devices=(device,))
 
 
 def _generic(path: str, sibling: tuple[str, tuple[int, int]], root: Path, seen: frozenset[str]) -> Medium:
@@ -88,10 +123,11 @@ def _generic(path: str, sibling: tuple[str, tuple[int, int]], root: Path, seen: 
 
 def _classify_mount(mount: Mount, root: Path, device: tuple[int, int], seen: frozenset[str]) -> Stack:
     kind = mount.file_system
-    if kind in _RAM:
+    if kind in MEMORY_FILE_SYSTEMS:
         return Stack("ram", (f"{kind} keeps its files in memory.",))
     if kind in _NETWORK:
-        return Stack("network_fs", (f"{kind} is a network file system (from {mount.source}).",))
+        told = f"{kind} is a network file system (from {mount.source}{_nfs_facts(mount)})."
+        return Stack("network_fs", (told, _UNCOUNTED))
     if kind == "virtiofs":
         return Stack("virtual", ("virtiofs is a folder of the virtual machine's host.",))
     if kind == "overlay":
@@ -110,6 +146,18 @@ def _classify_mount(mount: Mount, root: Path, device: tuple[int, int], seen: fro
     if number[0] == 0:
         return Stack("unknown", (f"{kind} has no block device (anonymous number {number[0]}:{number[1]}).",))
     return _look(number, root, seen)
+
+
+def _nfs_facts(mount: Mount) -> str:
+    """What of an NFS mount's options decides its speed, in words; empty for other file systems."""
+    if not mount.file_system.startswith("nfs"):
+        return ""
+    told = [f"{name} {value}" for name in ("vers", "proto", "nconnect", "rsize") if (value := mount.option(name))]
+    words = {word.partition("=")[0] for word in mount.options.split(",")}
+    vast = [name for name in _VAST_OPTIONS if name in words]
+    if vast:
+        told.append(f"VAST's client, by its option {vast[0]}")
+    return "".join(f", {fact}" for fact in told)
 
 
 def _classify_overlay(mount: Mount, root: Path, seen: frozenset[str]) -> Stack:

@@ -1,9 +1,12 @@
-"""The rate of the link that a device hangs on: no device is faster than its wires."""
+"""The PCI Express or SATA link that a device hangs on: its address and rate; no device is faster than its wires."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final, Literal
+
+_PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def link_rate(node: Path, transport: str | None) -> int | None:
@@ -20,6 +23,33 @@ def link_rate(node: Path, transport: str | None) -> int | None:
     if transport == "sata":
         return _sata(node)
     return None
+
+
+def pci_folder(node: Path) -> Path | None:
+    """Folder of the PCI device that a resolved sysfs folder lies below; None without one."""
+    return next((folder for folder in (node, *node.parents) if _PCI.fullmatch(folder.name)), None)
+
+
+def pci_link(pci: Path, which: Literal["current", "max"]) -> str | None:
+    """``16.0 GT/s x4`` of a PCI device's link, as it runs or as it could; None when it has none.
+
+    Args:
+        pci: of :func:`pci_folder`.
+        which: ``max`` is what the device and the port above it can both do.
+    """
+    links = [_link(pci, which)]
+    if which == "max" and (pci.parent / "max_link_speed").exists():
+        links.append(_link(pci.parent, which))
+    known = [link for link in links if link is not None]
+    if len(known) < len(links):
+        return None
+    speed, width = min(link[0] for link in known), min(link[1] for link in known)
+    return f"{speed} GT/s x{width:.0f}"
+
+
+def _link(pci: Path, which: str) -> tuple[float, float] | None:
+    speed, width = _first_number(pci / f"{which}_link_speed"), _first_number(pci / f"{which}_link_width")
+    return (speed, width) if speed and width else None
 
 
 def _pcie(node: Path) -> int | None:

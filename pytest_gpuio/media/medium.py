@@ -23,8 +23,14 @@ class BlockDevice:
         nr_requests: requests the block layer queues.
         write_cache: ``write back`` or ``write through``.
         io_poll: the device has poll queues.
+        poll_queues: how many; None where only debugfs could tell and does not.
         numa_node: None when the device has none (-1).
         link_bytes_per_s: what its PCI Express or SATA link can carry in one direction.
+        pci_address: of the device, or of the adapter it hangs on, ``0000:17:00.0``; None without one.
+        pci_link, pci_link_max: what the link runs at and what both ends could, ``16.0 GT/s x4``.
+        dax: loads and stores of a mapping can reach it without the page cache.
+        pmem_mode: of persistent memory, ``fsdax``, ``devdax``, ``sector`` or ``raw``.
+        persistence_domain: from where on stores survive a power cut, ``memory_controller`` or ``cpu_cache``.
     """
 
     name: str
@@ -41,8 +47,15 @@ class BlockDevice:
     nr_requests: int | None = None
     write_cache: str | None = None
     io_poll: bool | None = None
+    poll_queues: int | None = None
     numa_node: int | None = None
     link_bytes_per_s: int | None = None
+    pci_address: str | None = None
+    pci_link: str | None = None
+    pci_link_max: str | None = None
+    dax: bool | None = None
+    pmem_mode: str | None = None
+    persistence_domain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Looking through stacked block devices (partitions, dm, md, loop, NVMe multipath) to what they stand on."""
+"""Looking through stacked block devices (partitions, dm, md, bcache, loop, NVMe multipath) to what they stand on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+from pytest_gpuio.media.describe import describe_device
 from pytest_gpuio.media.leaf import classify_leaf
 from pytest_gpuio.media.medium import BlockDevice
-from pytest_gpuio.media.sysfs import block_node, describe_device, read_int, read_text, whole_disk
+from pytest_gpuio.media.sysfs import block_node, chosen, read_int, read_text, whole_disk
 
+# A device mapper's uuid begins with what made it.
+_MAPPERS: Final = (
+    ("LVM-", "LVM volume"),
+    ("CRYPT-", "encrypted volume, dm-crypt"),
+    ("mpath-", "multipath"),
+    ("part", "partition by kpartx"),
+)
 _MULTIPATH_HEAD = re.compile(r"nvme\d+n(?P<namespace>\d+)")
 
 
@@ -64,13 +73,13 @@ def merge(parts: Iterable[Stack], subject: str) -> Stack:
 
 def _walk(node: Path, root: Path, backing: Backing, seen: frozenset[str]) -> Stack:
     disk = whole_disk(node)
-    device = describe_device(disk)
+    device = describe_device(disk, root)
     key = device.dev or device.name
     if key in seen:
         return Stack("unknown", (f"{device.name} stands on itself: the walk ended there.",))
     below = _below(disk, device, root, backing, seen | {key})
     if below is None:
-        name, sentence = classify_leaf(disk, device)
+        name, sentence = classify_leaf(disk, device, root)
         found = Stack(name, (sentence,), (device,), _counted_itself(disk, device))
     else:
         found = below
@@ -138,9 +147,15 @@ def _entries(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 def _stacked_name(disk: Path, name: str) -> str:
     label = read_text(disk / "dm/name")
     if label is not None:
-        return f"{name} (device mapper {label})"
+        uuid = read_text(disk / "dm/uuid") or ""
+        kind = next((words for mark, words in _MAPPERS if uuid.startswith(mark)), "device mapper")
+        return f"{name} ({kind} {label})"
     level = read_text(disk / "md/level")
-    return f"{name} (md {level})" if level is not None else name
+    if level is not None:
+        return f"{name} (md {level})"
+    if name.startswith("bcache"):
+        return f"{name} (bcache, {chosen(read_text(disk / 'bcache/cache_mode')) or 'unknown mode'})"
+    return name
 
 
 def _counted_itself(disk: Path, device: BlockDevice) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
-"""Facts of one block device, read from sysfs."""
+"""Single facts of block devices, read from sysfs; what cannot be read is None, never an error."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-from pytest_gpuio.media.links import link_rate
-from pytest_gpuio.media.medium import BlockDevice
 
 _BUS_TRANSPORTS = (
     (re.compile(r"/session\d+/"), "iscsi"),
@@ -39,6 +37,12 @@ def read_int(path: Path) -> int | None:
         return None
 
 
+def read_flag(path: Path) -> bool | None:
+    """Content as yes or no; None when it cannot be read or is no number."""
+    value = read_int(path)
+    return None if value is None else value != 0
+
+
 def chosen(text: str | None) -> str | None:
     """The word in brackets of ``none [mq-deadline]``; a single word stands for itself."""
     if text is None:
@@ -63,6 +67,19 @@ def block_node(device: tuple[int, int], root: Path) -> Path | None:
         return None
 
 
+def recorded_numbers(name: str, root: Path) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Number of the device that a kernel name belongs to in a recorded tree, and whether it is a block device."""
+    for kind in ("block", "char"):
+        try:
+            links = sorted((root / "sys/dev" / kind).iterdir())
+        except OSError:
+            continue
+        for link in links:
+            major, _, minor = link.name.partition(":")
+            if link.resolve().name == name.replace("/", "!") and major.isdigit() and minor.isdigit():
+                yield (int(major), int(minor)), kind == "block"
+
+
 def logical_block_size(device: tuple[int, int], root: str = "/") -> int | None:
     """Logical block size in bytes of the device itself, not of what it stands on; None when unknown.
 
@@ -85,36 +102,7 @@ def transport(node: Path) -> str | None:
     return None
 
 
-def describe_device(node: Path) -> BlockDevice:
-    """Everything a result records of the whole disk whose sysfs folder is ``node``."""
-    queue = node / "queue"
-    attached = transport(node)
-    return BlockDevice(
-        name=node.name.replace("!", "/"),
-        dev=read_text(node / "dev") or "",
-        model=read_text(node / "device/model"),
-        firmware=read_text(node / "device/firmware_rev") or read_text(node / "device/rev"),
-        transport=attached,
-        rotational=_read_flag(queue / "rotational"),
-        scheduler=chosen(read_text(queue / "scheduler")),
-        logical_block=read_int(queue / "logical_block_size"),
-        physical_block=read_int(queue / "physical_block_size"),
-        max_sectors_kb=read_int(queue / "max_sectors_kb"),
-        max_segments=read_int(queue / "max_segments"),
-        nr_requests=read_int(queue / "nr_requests"),
-        write_cache=read_text(queue / "write_cache"),
-        io_poll=_read_flag(queue / "io_poll"),
-        numa_node=_numa_node(node),
-        link_bytes_per_s=link_rate(node, attached),
-    )
-
-
-def _read_flag(path: Path) -> bool | None:
-    value = read_int(path)
-    return None if value is None else value != 0
-
-
-def _numa_node(node: Path) -> int | None:
+def numa_node(node: Path) -> int | None:
     """The node of the device, or of the nearest bus device above it."""
     for folder in (node / "device", *node.parents):
         value = read_int(folder / "numa_node")

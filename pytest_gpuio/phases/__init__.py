@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from pytest_gpuio.phases.durability import Durability
-from pytest_gpuio.phases.registry import WORKLOADS, get, match, register
+from pytest_gpuio.phases.model import RecordModel
+from pytest_gpuio.phases.parameter import Parameter
+from pytest_gpuio.phases.registry import WORKLOADS, AnyWorkload, get, match, register
 from pytest_gpuio.phases.workload import Order, Round, Workload
 
-__all__ = ["WORKLOADS", "Durability", "Order", "Round", "Workload", "get", "match", "register"]
+__all__ = [
+    "WORKLOADS",
+    "AnyWorkload",
+    "Durability",
+    "Order",
+    "Parameter",
+    "RecordModel",
+    "Round",
+    "Workload",
+    "get",
+    "match",
+    "register",
+]

@@ -5,19 +5,25 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases import finetune, inference, micro, pretrain
+from pytest_gpuio.phases import finetune, inference, micro, pretrain, workloads
+from pytest_gpuio.phases.model import RecordModel
+from pytest_gpuio.phases.parameter import parse_pairs
 from pytest_gpuio.phases.workload import Workload
 
-_registry: Final[dict[str, Workload]] = {}
+#: Both kinds: a stream that the engine generates, and a model that computes records.
+AnyWorkload = Workload | RecordModel
+
+_registry: Final[dict[str, AnyWorkload]] = {}
 #: Every known workload by name, in the order of registration; a live, read-only view.
-WORKLOADS: Final[Mapping[str, Workload]] = MappingProxyType(_registry)
+WORKLOADS: Final[Mapping[str, AnyWorkload]] = MappingProxyType(_registry)
 
 
-def register(workload: Workload) -> None:
+def register(workload: AnyWorkload) -> None:
     """Adds a workload; an equal one that is already there is left alone (a plugin may be loaded twice).
 
     Raises:
@@ -32,31 +38,58 @@ def register(workload: Workload) -> None:
     _registry[workload.name] = workload
 
 
-def get(name: str) -> Workload:
-    """The workload of exactly this name.
+def get(name: str) -> AnyWorkload:
+    """The workload of exactly this name, with the parameters it is spelled with: ``phase/name[ranks=8]``.
 
     Raises:
-        ConfigError: there is none; the text lists near matches.
+        ConfigError: there is none, the text lists near matches; or it has no such parameter or value.
     """
+    bare, parameters = _parse(name)
     try:
-        return _registry[name]
+        return _with(_registry[bare], parameters, name)
     except KeyError:
-        raise ConfigError(f"workload {name!r} is unknown. {_suggest(name)}") from None
+        raise ConfigError(f"workload {bare!r} is unknown. {_suggest(bare)}") from None
 
 
-def match(patterns: Iterable[str]) -> tuple[Workload, ...]:
-    """Workloads that any of the patterns (``micro/*``, ``inference/kv_fetch``) names, once each, in registry order.
+def match(patterns: Iterable[str]) -> tuple[AnyWorkload, ...]:
+    """Workloads that any of the patterns names, once each, in registry order.
+
+    Args:
+        patterns: ``micro/*``, ``inference/kv_fetch``, and for record models also with parameters:
+            ``pretrain/checkpoint_save[model=llama-3.1-70b]``.
 
     Raises:
-        ConfigError: a pattern names no workload.
+        ConfigError: a pattern names no workload, or a workload has no such parameter or value.
     """
-    patterns = tuple(patterns)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in _registry):
-            raise ConfigError(f"workload {pattern!r} matches none. {_suggest(pattern)}")
-    return tuple(
-        workload for name, workload in _registry.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
-    )
+    parsed = [(pattern, *_parse(pattern)) for pattern in patterns]
+    for pattern, bare, _ in parsed:
+        if not any(fnmatchcase(name, bare) for name in _registry):
+            raise ConfigError(f"workload {pattern!r} matches none. {_suggest(bare)}")
+    found: dict[str, AnyWorkload] = {}
+    for name, workload in _registry.items():
+        for pattern, bare, parameters in parsed:
+            if fnmatchcase(name, bare):
+                chosen = _with(workload, parameters, pattern)
+                found.setdefault(chosen.spelling, chosen)
+    return tuple(found.values())
+
+
+def _parse(spelling: str) -> tuple[str, Mapping[str, str]]:
+    """Name or pattern, and parameters; a bracket without ``=`` is part of a pattern."""
+    bare, bracket, rest = spelling.partition("[")
+    if not bracket or "=" not in rest:
+        return spelling, {}
+    if not rest.endswith("]"):
+        raise ConfigError(f"workload {spelling!r}: parameters end with ']': phase/name[ranks=8].")
+    return bare, parse_pairs(rest[:-1])
+
+
+def _with(workload: AnyWorkload, parameters: Mapping[str, str], spelling: str) -> AnyWorkload:
+    if not parameters:
+        return workload
+    if isinstance(workload, Workload):
+        raise ConfigError(f"workload {spelling!r}: {workload.name} is a generated stream and has no parameters.")
+    return workload.with_values(parameters)
 
 
 def _suggest(name: str) -> str:
@@ -68,5 +101,8 @@ def _suggest(name: str) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(known)}."
 
 
-for _workload in (*pretrain.WORKLOADS, *finetune.WORKLOADS, *inference.WORKLOADS, *micro.WORKLOADS):
+_OURS: Final[tuple[tuple[AnyWorkload, ...], ...]] = (
+    pretrain.WORKLOADS, finetune.WORKLOADS, inference.WORKLOADS, workloads.MODELS, micro.WORKLOADS,
+)  # fmt: skip
+for _workload in chain.from_iterable(_OURS):
     register(_workload)

@@ -19,9 +19,36 @@ _NAME: Final = re.compile(r"(?P<phase>[a-z0-9_]+)/(?P<name>[a-z0-9_]+)", re.ASCI
 _SECTOR: Final = 512
 
 
+def check_identity(name: str, title: str, source: str, bs: int, qd: int, jobs: int) -> None:
+    """What every kind of workload must have.
+
+    Raises:
+        ConfigError: naming the workload, and what is wrong.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ConfigError(
+            f"workload name {name!r} is malformed. Write it as phase/name in [a-z0-9_]: inference/kv_fetch."
+        )
+    if match["phase"] not in PHASES:
+        raise ConfigError(f"workload {name!r}: phase {match['phase']!r} is none of {', '.join(PHASES)}.")
+    if not title.strip():
+        raise _refusal(name, "has no title: say in one sentence what it is")
+    if not source.strip():
+        raise _refusal(name, "has no source: say where its numbers come from")
+    if bs <= 0 or bs % _SECTOR:
+        raise _refusal(name, f"block size of {describe_size(bs)} is not a multiple of {_SECTOR} bytes")
+    if qd < 1 or jobs < 1:
+        raise _refusal(name, f"queue depth {qd} and jobs {jobs} must both be at least 1")
+
+
+def _refusal(name: str, why: str) -> ConfigError:
+    return ConfigError(f"workload {name!r}: {why}.")
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One kind of storage traffic; its numbers are defaults that options may override.
+    """Storage traffic that the engine generates; its numbers are defaults that options may override.
 
     Attributes:
         name: ``phase/name``.
@@ -54,27 +81,13 @@ class Workload:
     zipf_theta: float | None = None
 
     def __post_init__(self) -> None:
-        name = _NAME.fullmatch(self.name)
-        if name is None:
-            raise ConfigError(
-                f"workload name {self.name!r} is malformed. Write it as phase/name in [a-z0-9_]: inference/kv_fetch."
-            )
-        if name["phase"] not in PHASES:
-            raise ConfigError(f"workload {self.name!r}: phase {name['phase']!r} is none of {', '.join(PHASES)}.")
-        if not self.title.strip():
-            raise self._refuse("has no title: say in one sentence what it is")
-        if not self.source.strip():
-            raise self._refuse("has no source: say where its numbers come from")
+        check_identity(self.name, self.title, self.source, self.bs, self.qd, self.jobs)
         if self.order not in get_args(Order):
             raise self._refuse(f"order {self.order!r} is none of {', '.join(get_args(Order))}")
         if self.round not in get_args(Round):
             raise self._refuse(f"round {self.round!r} is none of {', '.join(get_args(Round))}")
         if not 0 <= self.read_percent <= 100:
             raise self._refuse(f"{self.read_percent} % of reads is outside 0 .. 100")
-        if self.bs <= 0 or self.bs % _SECTOR:
-            raise self._refuse(f"block size of {describe_size(self.bs)} is not a multiple of {_SECTOR} bytes")
-        if self.qd < 1 or self.jobs < 1:
-            raise self._refuse(f"queue depth {self.qd} and jobs {self.jobs} must both be at least 1")
         if Durability.parse(self.durability).mode != "none" and not self.writes:
             raise self._refuse(f"only reads, so durability {self.durability!r} means nothing")
         if (self.zipf_theta is not None) != (self.order == "zipf"):
@@ -85,7 +98,12 @@ class Workload:
             raise self._refuse("a window that is one pass over the region needs order 'sequential'")
 
     def _refuse(self, why: str) -> ConfigError:
-        return ConfigError(f"workload {self.name!r}: {why}.")
+        return _refusal(self.name, why)
+
+    @property
+    def spelling(self) -> str:
+        """As marks, options and case keys have it: its name, since it has no parameters."""
+        return self.name
 
     @property
     def phase(self) -> str:

@@ -15,6 +15,8 @@ from pytest_gpuio.plugin.fixtures import (
     gpuio_arrivals,
     gpuio_batch,
     gpuio_bs,
+    gpuio_destination,
+    gpuio_gpus,
     gpuio_jobs,
     gpuio_qd,
     gpuio_target,
@@ -33,6 +35,8 @@ __all__ = [
     "gpuio_arrivals",
     "gpuio_batch",
     "gpuio_bs",
+    "gpuio_destination",
+    "gpuio_gpus",
     "gpuio_jobs",
     "gpuio_qd",
     "gpuio_target",
@@ -65,6 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "gpuio(**axes): set on every cell, for exact selection: -m \"gpuio(datapath='psync')\"."
     )
+    config.addinivalue_line(
+        "markers",
+        "gpuio_gate(metric=None, min_effect=None, ignore=False): what a regression gate asks of this test, like "
+        'metric="p99", min_effect="10%".',
+    )
+    config.addinivalue_line("markers", "gpu: needs a GPU; set on every cell whose bytes end in GPU memory.")
     config.stash[RUN] = Run(config)
     from pytest_gpuio.plugin.recording import narrow_table
 
@@ -78,7 +88,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let third parties register data paths and workloads, then check the names in the options."""
-    run_of(session.config).register_extensions()
+    run = run_of(session.config)
+    run.register_extensions()
+    if run.settings.gate:
+        from pytest_gpuio.plugin import gating
+
+        gating.prepare(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,8 +156,13 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, s
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write our results file, also when nothing passed or the run was broken off."""
-    run_of(session.config).finish(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    """Write our results file, also when nothing passed or the run was broken off; then judge it, if asked to."""
+    run = run_of(session.config)
+    run.finish(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    if run.settings.gate:
+        from pytest_gpuio.plugin import gating
+
+        gating.judge_session(session, run)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -156,6 +176,10 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         yield
     finally:
         summary.show(terminalreporter, run)
+        if run.settings.gate:
+            from pytest_gpuio.plugin import gating
+
+            gating.show(terminalreporter, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_gpuio.core.errors import Busy, CapabilityMissing, GpuioError
+from pytest_gpuio.core.errors import Busy, CapabilityMissing, ConfigError, GpuioError
 from pytest_gpuio.plugin import recording
 from pytest_gpuio.plugin.live import LiveLine
 from pytest_gpuio.plugin.selection import CELL
@@ -29,6 +29,7 @@ def set_up(item: pytest.Item, run: Run) -> None:
     if cell is None or item.get_closest_marker("skip") is not None:
         return
     path = datapaths.get(cell.datapath)
+    _check_gate_mark(item)
     try:
         reason = run.session.missing(cell, path)
     except GpuioError as error:
@@ -41,6 +42,21 @@ def set_up(item: pytest.Item, run: Run) -> None:
         item.add_marker(pytest.mark.skip(reason=reason))
         return
     recording.attach_clock(item, group=recording.group_label(cell.axes()))
+
+
+def _check_gate_mark(item: pytest.Item) -> None:
+    """Fail an item whose mark no gate could read, before anything is measured."""
+    own = item.get_closest_marker("gpuio_gate")
+    if own is None:
+        return
+    from pytest_gpuio.analysis.policy import from_mark
+
+    try:
+        if own.args:
+            raise ConfigError("gpuio_gate takes keywords only: metric=, min_effect=, ignore=.")
+        from_mark(own.kwargs)
+    except ConfigError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, run: Run) -> None:
@@ -142,6 +158,9 @@ class CellHandle:
                     cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(self._arrivals)
                 )
                 record = run.session.measure(subject, show)
+                own = self._item.get_closest_marker("gpuio_gate")
+                if own is not None:
+                    record["gate_policy"] = dict(own.kwargs)
             except VoidCell as error:
                 run.voids.append(
                     {

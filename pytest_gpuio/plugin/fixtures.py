@@ -50,6 +50,18 @@ def gpuio_workload(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def gpuio_destination(request: pytest.FixtureRequest) -> str:
+    """Memory the bytes end in: ``host`` or ``gpu``."""
+    return str(_axis(request))
+
+
+@pytest.fixture
+def gpuio_gpus(request: pytest.FixtureRequest) -> int:
+    """Number of GPUs; 0 for host memory."""
+    return int(_axis(request))
+
+
+@pytest.fixture
 def gpuio_bs(request: pytest.FixtureRequest) -> int:
     """Bytes per request."""
     return int(_axis(request))
@@ -88,6 +100,8 @@ def gpuio(
     phase: str,  # noqa: ARG001
     gpuio_target: str,  # noqa: ARG001
     gpuio_workload: str,  # noqa: ARG001
+    gpuio_destination: str,  # noqa: ARG001
+    gpuio_gpus: int,  # noqa: ARG001
     gpuio_bs: int,  # noqa: ARG001
     gpuio_qd: int,  # noqa: ARG001
     gpuio_jobs: int,  # noqa: ARG001

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_gpuio.datapaths import DataPath
-    from pytest_gpuio.phases import Workload
+    from pytest_gpuio.phases import AnyWorkload
 
 
 @pytest.hookspec
@@ -22,5 +22,5 @@ def pytest_gpuio_register_datapaths(config: pytest.Config) -> Sequence[DataPath]
 
 
 @pytest.hookspec
-def pytest_gpuio_register_workloads(config: pytest.Config) -> Sequence[Workload] | None:
+def pytest_gpuio_register_workloads(config: pytest.Config) -> Sequence[AnyWorkload] | None:
     """Workloads to add, for a plugin or the root ``conftest.py``; named ``phase/name``."""

@@ -54,8 +54,35 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "force",
+        "",
+        "overwrite the devices of --gpuio-allow-destroy although they carry partitions or the signature of a file "
+        "system or volume; never one that is mounted, swapped to or held",
+        ini=False,
+        flag=True,
+    ),
     Option("datapath", "NAMES", "data paths to measure, comma list: psync,libaio,io_uring (default: all but null)"),
     Option("workload", "NAMES", "only these workloads, comma list, patterns allowed: 'inference/*,micro/randread'"),
+    Option(
+        "scale",
+        "FACTOR",
+        "size of workloads that are models (bytes and number of files, never requests): 1 = the real thing, 0.01 = a "
+        "hundredth (default: the model's own)",
+    ),
+    Option(
+        "workload-param",
+        "NAME=VALUE",
+        "parameters of workloads that are models, comma list or repeated: model=llama-3.1-70b,ranks=8",
+        repeat=True,
+    ),
+    Option(
+        "case",
+        "CASES",
+        "only cells with these history keys, as gates and results name them: repeated, or @FILE with one a line",
+        ini=False,
+        repeat=True,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),
@@ -76,6 +103,21 @@ OPTIONS: Final = (
         choices=("sleep", "spin"),
     ),
     Option(
+        "destination",
+        "MEMORY",
+        "memory the bytes end in (writes: begin in), comma list: host,gpu (default: the data path's own, mostly host)",
+    ),
+    Option(
+        "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
+    ),
+    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "copy",
+        "NAME=VALUE",
+        "between host and GPU memory, comma list: wait=spin|sleep, streams=N of each worker, ahead=N staging slots "
+        "beyond the depth, check=kernel|copy of data on the GPU (default: wait=spin,streams=1,check=kernel)",
+    ),
+    Option(
         "knob",
         "NAME=VALUE",
         "engine settings, comma list: fixed_buffers, registered_files, single_issuer, merged_wait = on|off, "
@@ -85,6 +127,11 @@ OPTIONS: Final = (
         "daemon",
         "PIDS",
         "processes outside that do I/O for us (a FUSE or SPDK daemon), comma list: their CPU is added",
+    ),
+    Option(
+        "numa",
+        "NODE",
+        "NUMA node of workers and buffers: near (that of the target's device), any, or a number (default: near)",
     ),
     Option("size", "SIZE", "bytes of the target each cell works on (default by profile: 1g, 8g, 32g)"),
     Option(
@@ -122,6 +169,21 @@ OPTIONS: Final = (
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
+    Option(
+        "gate",
+        "FILES",
+        "judge this run against baseline runs, comma list or repeated: files or a storage folder like .benchmarks; a "
+        "failed gate fails the run",
+        repeat=True,
+    ),
+    Option(
+        "gate-new",
+        "FILES",
+        "earlier runs of what is judged, comma list or repeated: with three of them this run is the one that confirms",
+        ini=False,
+        repeat=True,
+    ),
+    Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_gpuio.core.cell import Cache, Cell
+from pytest_gpuio.core.cell import DESTINATIONS, Cache, Cell, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.phases.arrivals import Arrivals
 
 if TYPE_CHECKING:
     from pytest_gpuio.datapaths import DataPath
-    from pytest_gpuio.phases import Workload
+    from pytest_gpuio.phases import AnyWorkload
     from pytest_gpuio.plugin.state import Run
 
 #: Fixtures that carry an axis, in the order of ids.
@@ -26,6 +26,8 @@ AXIS_FIXTURES: Final = (
     "gpuio_target",
     "phase",
     "gpuio_workload",
+    "gpuio_destination",
+    "gpuio_gpus",
     "gpuio_bs",
     "gpuio_qd",
     "gpuio_jobs",
@@ -43,7 +45,9 @@ class Point:
     datapath: DataPath
     target: str
     medium: str
-    workload: Workload
+    workload: AnyWorkload
+    destination: Destination
+    gpus: int
     bs: int
     qd: int
     jobs: int
@@ -57,7 +61,9 @@ class Point:
             "medium": self.medium,
             "gpuio_target": self.target,
             "phase": self.workload.phase,
-            "gpuio_workload": self.workload.name,
+            "gpuio_workload": self.workload.spelling,
+            "gpuio_destination": self.destination,
+            "gpuio_gpus": self.gpus,
             "gpuio_bs": self.bs,
             "gpuio_qd": self.qd,
             "gpuio_jobs": self.jobs,
@@ -76,20 +82,38 @@ def _workload_names(definition: pytest.Item) -> list[str] | None:
     return names
 
 
-def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[Workload]:
+def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
     from pytest_gpuio import phases
 
     names = _workload_names(definition)
-    workloads = list(phases.match(names)) if names else list(phases.WORKLOADS.values())
+    workloads = list(phases.match(names)) if names else _all_workloads(run, narrowed)
     if run.settings.workload:
-        allowed = set(phases.match(run.settings.workload))
-        workloads = [workload for workload in workloads if workload in allowed]
+        allowed = {workload.name for workload in phases.match(run.settings.workload)}
+        workloads = [workload for workload in workloads if workload.name in allowed]
     if "phase" in narrowed:
         workloads = [workload for workload in workloads if workload.phase in narrowed["phase"]]
     if "gpuio_workload" in narrowed:
-        wanted = set(phases.match([str(name) for name in narrowed["gpuio_workload"]]))
-        workloads = [workload for workload in workloads if workload in wanted]
-    return workloads
+        wanted = phases.match([str(name) for name in narrowed["gpuio_workload"]])
+        workloads = [workload for workload in wanted if workload.name in {other.name for other in workloads}]
+    return [_with_parameters(workload, run) for workload in workloads]
+
+
+def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
+    """Those of a test that names none: models, which lay out files of their own, only when somebody asks for them."""
+    from pytest_gpuio import phases
+
+    named = run.settings.workload or "gpuio_workload" in narrowed
+    return [w for w in phases.WORKLOADS.values() if named or not isinstance(w, phases.RecordModel)]
+
+
+def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
+    """A model with the options' parameters, as far as it has them and its own mark does not say otherwise."""
+    from pytest_gpuio import phases
+
+    if not isinstance(workload, phases.RecordModel):
+        return workload
+    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
+    return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
 
 
 def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[DataPath]:
@@ -98,8 +122,7 @@ def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[D
     asked = narrowed.get("datapath") or run.settings.datapath
     if asked:
         return [datapaths.get(str(name)) for name in asked]
-    # The null path moves nothing: it belongs in a table only when asked for by name.
-    return [path for path in datapaths.DATAPATHS.values() if path.moves_data]
+    return [path for path in datapaths.DATAPATHS.values() if not path.by_name]
 
 
 def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
@@ -130,9 +153,24 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                     run.note(
                         f"{path.name} has one request in flight per job: none at depth {min(depths)}; use --gpuio-jobs"
                     )
-                for qd, bs, jobs, batch, loop in itertools.product(depths, sizes, jobs_axis, batches, loops):
+                memory = tuple(_memory(path, run, narrowed))
+                for (place, gpus), qd, bs, jobs, batch, loop in itertools.product(
+                    memory, depths, sizes, jobs_axis, batches, loops
+                ):
                     if not (path.synchronous and qd > 1) and max(batch) <= qd:
-                        yield Point(path, target, medium, workload, bs, qd, jobs, batch, loop)
+                        yield Point(path, target, medium, workload, place, gpus, bs, qd, jobs, batch, loop)
+
+
+def _memory(path: DataPath, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Destination, int]]:
+    """Destinations of a path with their numbers of GPUs; what it cannot reach is never generated."""
+    asked = narrowed.get("gpuio_destination") or run.settings.destination or path.destinations[:1]
+    for place in asked:
+        if place not in DESTINATIONS:
+            raise ConfigError(f"parametrized gpuio_destination value {place!r} is none of {', '.join(DESTINATIONS)}.")
+        if place not in path.destinations:
+            continue
+        for gpus in (_numbers("gpuio_gpus", narrowed) or run.settings.gpus) if place == "gpu" else (0,):
+            yield place, gpus
 
 
 def _numbers(axis: str, narrowed: Mapping[str, Sequence[Any]]) -> tuple[int, ...] | None:
@@ -200,9 +238,12 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "phase":
                 parts.append(point.workload.phase)
             case "gpuio_workload":
-                parts.append(point.workload.name.partition("/")[2])
+                parts.append(point.workload.spelling.partition("/")[2].replace("-", "_"))
                 if point.workload.durability != "none":
                     parts.append(point.workload.durability)
+            case "gpuio_destination":
+                if point.destination != "host":
+                    parts.append(point.destination if point.gpus == 1 else f"{point.destination}{point.gpus}")
             case "gpuio_bs":
                 parts.append(format_size(point.bs))
             case "gpuio_qd":
@@ -264,7 +305,9 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         datapath=params["datapath"],
         medium=params["medium"],
         target=params["gpuio_target"],
-        workload=workload.name,
+        workload=workload.spelling,
+        destination=params["gpuio_destination"],
+        gpus=params["gpuio_gpus"] if params["gpuio_destination"] == "gpu" else 0,
         bs=params["gpuio_bs"],
         qd=params["gpuio_qd"],
         jobs=params["gpuio_jobs"],
@@ -284,6 +327,8 @@ def mark(item: pytest.Item, run: Run) -> None:
     if cell is not None:
         item.stash[CELL] = cell
         item.add_marker(pytest.mark.gpuio(**cell.axes(), phase=cell.phase))
+        if cell.destination == "gpu":
+            item.add_marker(pytest.mark.gpu)
 
 
 def _possible(cell: Cell, run: Run) -> bool:
@@ -291,6 +336,7 @@ def _possible(cell: Cell, run: Run) -> bool:
 
     return (
         not (datapaths.get(cell.datapath).synchronous and cell.qd > 1)
+        and cell.destination in datapaths.get(cell.datapath).destinations
         and max(cell.submit_batch, cell.reap_batch) <= cell.qd
         and cell.medium == run.media[cell.target].name
     )
@@ -316,7 +362,8 @@ def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> N
             kept.append(item)
             continue
         cell = item.stash.get(CELL, None)
-        if cell is None:
+        wanted = run.settings.cases
+        if cell is None or (wanted is not None and cell.case not in wanted):
             dropped.append(item)
         elif _possible(cell, run):
             kept.append(item)

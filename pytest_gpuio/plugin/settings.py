@@ -11,10 +11,11 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from pytest_gpuio.core.cell import Cache
+from pytest_gpuio.core.cell import DESTINATIONS, Cache, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
 from pytest_gpuio.phases.arrivals import Arrivals
+from pytest_gpuio.phases.parameter import SCALE, parse_pairs
 from pytest_gpuio.plugin.options import OPTIONS, value
 
 #: Engine settings that are on or off.
@@ -29,12 +30,18 @@ class Settings:
     Attributes:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
-        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten.
+        parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
+        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
+        batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
+        numa: ``near``, ``any`` or the number of a NUMA node.
+        gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
     """
 
     targets: tuple[tuple[str, Path], ...]
     datapath: tuple[str, ...] | None
     workload: tuple[str, ...] | None
+    parameters: Mapping[str, str]
+    cases: frozenset[str] | None
     bs: tuple[int, ...] | None
     qd: tuple[int, ...] | None
     jobs: tuple[int, ...] | None
@@ -50,12 +57,21 @@ class Settings:
     wait: Literal["sleep", "spin"]
     knobs: Mapping[str, bool]
     sq_idle_ms: int
+    destination: tuple[Destination, ...] | None
+    gpus: tuple[int, ...]
+    gpu: tuple[int, ...]
+    copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
+    force: bool
+    numa: str
     verify: Literal["none", "sweep", "full"]
     strict: bool
     timeout: float | None
     lock_timeout: float
+    gate: tuple[Path, ...]
+    gate_new: tuple[Path, ...]
+    gate_policy: Path | None
     results: Path
 
     def describe(self) -> str:
@@ -70,6 +86,26 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"{text!r} names nothing: write a comma list.")
     return names
+
+
+def _cases(texts: list[str], base: Path) -> frozenset[str]:
+    cases: set[str] = set()
+    for text in texts:
+        if not text.startswith("@"):
+            cases.add(text)
+            continue
+        try:
+            lines = (base / text[1:]).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{text[1:]} cannot be read: {error}.") from None
+        cases.update(line.strip() for line in lines if line.strip())
+    if not cases:
+        raise ConfigError(f"{' '.join(texts)} names no case.")
+    return frozenset(cases)
+
+
+def _paths(texts: list[str], base: Path) -> tuple[Path, ...]:
+    return tuple(base / name for text in texts for name in _names(text))
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -111,6 +147,58 @@ def _knobs(text: str) -> tuple[dict[str, bool], int]:
         else:
             raise ConfigError(f"{part!r} is none of {', '.join(f'{knob}=on|off' for knob in KNOBS)}, sq_idle_ms=N.")
     return knobs, sq_idle_ms
+
+
+def _destinations(text: str) -> tuple[Destination, ...]:
+    found = []
+    for part in dict.fromkeys(_names(text)):
+        if part not in DESTINATIONS:
+            raise ConfigError(f"{part!r} is none of {', '.join(DESTINATIONS)}.")
+        found.append(part)
+    return tuple(found)
+
+
+def _ordinals(text: str) -> tuple[int, ...]:
+    ordinals = []
+    for part in _names(text):
+        if not re.fullmatch(r"\d{1,3}", part, re.ASCII) or int(part) in ordinals:
+            raise ConfigError(
+                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L."
+            )
+        ordinals.append(int(part))
+    return tuple(ordinals)
+
+
+def _copies(text: str) -> dict[str, Any]:
+    copies: dict[str, Any] = {}
+    for part in _names(text):
+        name, _, setting = part.partition("=")
+        if (name, setting) in (("wait", "spin"), ("wait", "sleep"), ("check", "kernel"), ("check", "copy")):
+            copies[name] = setting
+        elif (name == "streams" and re.fullmatch(r"[1-9]|1[0-6]", setting, re.ASCII)) or (
+            name == "ahead" and re.fullmatch(r"[1-9]\d{0,2}", setting, re.ASCII)
+        ):
+            copies[name] = int(setting)
+        else:
+            raise ConfigError(
+                f"{part!r} is none of wait=spin|sleep, streams=1 to 16, ahead=1 to 999, check=kernel|copy."
+            )
+    return copies
+
+
+def _parameters(texts: list[str]) -> dict[str, str]:
+    return dict(parse_pairs(",".join(texts)))
+
+
+def _scale(text: str) -> dict[str, str]:
+    SCALE.parse(text)
+    return {SCALE.name: text}
+
+
+def _numa(text: str) -> str:
+    if not re.fullmatch(r"near|any|\d{1,4}", text, re.ASCII):
+        raise ConfigError(f"{text!r} is none of near, any, and the number of a NUMA node.")
+    return text
 
 
 def _devices(texts: list[str]) -> tuple[str, ...]:
@@ -178,6 +266,9 @@ def read(config: pytest.Config) -> Settings:
         ),
         datapath=parsed("datapath", _names, None),
         workload=parsed("workload", _names, None),
+        parameters=parsed("workload-param", lambda texts: _parameters(cast("list[str]", texts)), {})
+        | parsed("scale", _scale, {}),
+        cases=parsed("case", lambda texts: _cases(cast("list[str]", texts), base), None),
         bs=parsed("bs", _sizes, None),
         qd=parsed("qd", _counts, None),
         jobs=parsed("jobs", _counts, None),
@@ -193,11 +284,20 @@ def read(config: pytest.Config) -> Settings:
         wait=parsed("wait", str, "sleep"),
         knobs=knobs,
         sq_idle_ms=sq_idle_ms,
+        destination=parsed("destination", _destinations, None),
+        gpus=parsed("gpus", _counts, (1,)),
+        gpu=parsed("gpu", _ordinals, ()),
+        copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
+        force=bool(value(config, "force")),
+        numa=parsed("numa", _numa, "near"),
         allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
         strict=bool(value(config, "strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
+        gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
         results=base / parsed("results", str, "gpuio-results.json"),
     )

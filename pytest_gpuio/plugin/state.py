@@ -63,6 +63,11 @@ class Run:
                 datapaths.get(name)
             if self.settings.workload:
                 phases.match(self.settings.workload)
+            models = [w for w in phases.WORKLOADS.values() if isinstance(w, phases.RecordModel)]
+            takes = {"scale", *(parameter.name for model in models for parameter in model.all_parameters)}
+            unused = sorted(set(self.settings.parameters) - takes)
+            if unused:
+                raise ConfigError(f"--gpuio-workload-param: no workload has a parameter {', '.join(unused)}.")
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
         for name in self.settings.require - {"all"}:
@@ -82,7 +87,7 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S
+        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
         from pytest_gpuio.measure.prepare import PROFILES, Effort
 
         asked, profile = self.settings, PROFILES[self.settings.profile]
@@ -101,6 +106,10 @@ class Run:
             sq_idle_ms=asked.sq_idle_ms,
             daemons=asked.daemons,
             allow_destroy=asked.allow_destroy,
+            force=asked.force,
+            numa=asked.numa,
+            gpus=asked.gpu,
+            copies=Copies(**asked.copies),
         )
 
     @property

@@ -34,6 +34,7 @@ _USUAL: Final = {
     "cache": "direct",
     "durability": "none",
     "arrivals": "closed",
+    "gpus": 1,
 }
 
 
@@ -115,19 +116,21 @@ def voids_table(voids: Sequence[Void], width: int = 120, *, colour: bool = False
     gates = max(len("gate"), *(len(void["gate"]) for void in voids))
     room = max(_SHORTEST_CASE, (width - gates - 2 * _GAP) // 2)
     cases = [_shorten(short_case(void["axes"]), room) for void in voids]
-    table = _new_table()
+    table = new_table()
     table.add_column("void case", no_wrap=True)
     table.add_column("gate", no_wrap=True)
     table.add_column("why", overflow="fold")
     for case, void in zip(cases, voids, strict=True):
         table.add_row(Text(case), Text(void["gate"], style="red"), Text(void["reason"]))
-    return _render(table, max(width, max(map(len, cases)) + gates + 2 * _GAP + _SHORTEST_CASE), colour=colour)
+    return render(table, max(width, max(map(len, cases)) + gates + 2 * _GAP + _SHORTEST_CASE), colour=colour)
 
 
 def within_workload(axes: Mapping[str, str | int]) -> str:
     """What tells cells of one workload apart: ``io_uring virtual 64k qd32``."""
     parts = [str(axes["datapath"]), str(axes["medium"])]
     parts += [f"{axes[axis]}" for axis in ("target", "destination") if axes[axis] != _USUAL[axis]]
+    if axes.get("gpus", _USUAL["gpus"]) != _USUAL["gpus"]:
+        parts.append(f"gpus{axes['gpus']}")
     parts += [format_size(int(axes["bs"])), f"qd{axes['qd']}"]
     if axes["jobs"] != _USUAL["jobs"]:
         parts.append(f"jobs{axes['jobs']}")
@@ -167,13 +170,13 @@ def _table(rows: Sequence[tuple[str, ...]], records: Sequence[CellRecord], width
     widths = [max(len(head), *(len(row[index]) for row in rows)) for index, head in enumerate(_HEADS, start=1)]
     figures = sum(widths) + _GAP * len(_HEADS)
     room = max(_SHORTEST_CASE, width - figures)
-    table = _new_table()
+    table = new_table()
     table.add_column("case", no_wrap=True)
     for head in _HEADS:
         table.add_column(head, no_wrap=True, justify="right" if head else "left")
     for case, *figures_of_row, flags in rows:
         table.add_row(Text(_shorten(case, room)), *map(Text, figures_of_row), Text(flags, style="yellow"))
-    return _render(table, room + figures, colour=colour) + _legend(records)
+    return render(table, room + figures, colour=colour) + _legend(records)
 
 
 def _legend(records: Iterable[CellRecord]) -> str:
@@ -202,11 +205,19 @@ def _shorten(text: str, room: int) -> str:
     return f"{text[: room - 3 - tail]}...{text[-tail:]}"
 
 
-def _new_table() -> Table:
+def new_table() -> Table:
+    """An empty table in the style of all of ours: plain ASCII, one rule under the head."""
     return Table(box=_BOX, padding=(0, _GAP - 1, 0, 0), pad_edge=False, show_edge=False, collapse_padding=True)
 
 
-def _render(table: Table, width: int, *, colour: bool) -> str:
+def render(table: Table, width: int, *, colour: bool) -> str:
+    """Lines of a table without blanks at their ends.
+
+    Args:
+        table: filled.
+        width: columns of the terminal.
+        colour: with ANSI escapes.
+    """
     out = io.StringIO()
     console = Console(
         file=out,

@@ -15,11 +15,13 @@ from pytest_gpuio.results.record import (
     Clock,
     Cpu,
     CpuThread,
+    CuFile,
     Device,
     Distribution,
     Effective,
     Gate,
     Latency,
+    LibraryCalls,
     Metered,
     OpenLoop,
     Placement,
@@ -167,8 +169,12 @@ def cell_record(
     setup_seconds: float,
     seed: int,
     profile: str,
+    cufile: CuFile | None = None,
+    library: LibraryCalls | None = None,
 ) -> CellRecord:
     """The record of a measured cell; totals and rates come from the windows.
+
+    Blocks that are None by default belong to some data paths only and are left out of the record without them.
 
     Raises:
         ValueError: no window, or reads and writes do not add up to what the windows hold.
@@ -180,7 +186,7 @@ def cell_record(
     if reads + writes != ios:
         raise ValueError(f"{reads} reads and {writes} writes are not the {ios} I/Os of the windows")
     bytes_per_s = bytes_moved / seconds
-    return {
+    made: CellRecord = {
         "schema": SCHEMA,
         "case": cell.case,
         "suite": cell.suite,
@@ -217,3 +223,8 @@ def cell_record(
         "seed": seed,
         "profile": profile,
     }
+    if cufile is not None:
+        made["cufile"] = cufile
+    if library is not None:
+        made["library"] = library
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 #: Raised only when a reader of the older version would be misled.
 SCHEMA: Final = 1
@@ -29,7 +29,8 @@ class Effective(TypedDict):
 
     ``direct`` is null where no file is open; ``in_flight`` is the mean number of requests in flight over all jobs;
     ``request_bytes`` is the mean size of a request as the device saw it, null where that is unknown; ``knob_reason``
-    says why a requested knob is off, null when none is.
+    says why a requested knob is off, null when none is. ``route`` is there where cuFile had a part: which way its bytes
+    went, by its own counters (see :mod:`pytest_gpuio.datapaths.cufile_route`).
     """
 
     datapath: str
@@ -39,6 +40,7 @@ class Effective(TypedDict):
     knobs: list[str]
     knob_reason: str | None
     evidence: list[str]
+    route: NotRequired[str]
 
 
 class Distribution(TypedDict):
@@ -255,10 +257,21 @@ class Syncs(TypedDict):
 
 
 class Placement(TypedDict):
-    """CPUs of the workers (-1 = not pinned), and those that serve the target's interrupts; null where unknown."""
+    """Where workers and buffers were asked to lie and where they did; null where unknown.
 
+    ``requested`` is ``near`` the device, ``any``, or the number of a NUMA node; -1 of ``worker_cpus`` is not pinned;
+    ``irq_cpus`` serve the target's interrupts. ``distance`` is from the workers' CPUs to the farthest device
+    (``same_node``, ``other_node``, ``unknown``), for the reason in ``evidence``.
+    """
+
+    requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    device_nodes: list[int] | None
+    worker_nodes: list[int] | None
+    buffer_nodes: list[int] | None
+    distance: str
+    evidence: str
 
 
 class Target(TypedDict):
@@ -327,6 +340,43 @@ class Surroundings(TypedDict):
     io_limits: list[str]
 
 
+class CuFile(TypedDict):
+    """cuFile in the measuring child: settings in effect, and what grew over the measured stretch.
+
+    ``libraries`` are the files that were mapped; ``settings_sha256`` of the cufile.json in effect, which began with
+    ``settings_source`` (null = the library's defaults); ``properties`` as the driver told them, sizes in bytes.
+    ``counters`` is null where there are none that can be believed; ``nvidia_fs_ops`` is the kernel module's own count.
+    """
+
+    mode: Literal["strict", "compat"]
+    libraries: list[str]
+    release: str
+    settings_sha256: str
+    settings_source: str | None
+    may_fall_back: bool | None
+    properties: dict[str, int]
+    counters: dict[str, int] | None
+    nvidia_fs_loaded: bool
+    nvidia_fs_version: str | None
+    nvidia_fs_ops: int | None
+
+
+class LibraryCalls(TypedDict):
+    """A path that a Python library drives: its settings, and what one request costs, in nanoseconds.
+
+    ``python_ns_per_call`` is what the loop itself takes for a call, measured without the library; ``prepare_ns`` is
+    spent ahead of the windows, ``post_ns`` in starting a request, ``transfer_ns`` is what the library says it took.
+    """
+
+    settings: dict[str, Any]
+    requests_per_call: int
+    calls_in_flight: int
+    python_ns_per_call: float
+    prepare_ns: float | None
+    post_ns: float | None
+    transfer_ns: float | None
+
+
 class Cache(TypedDict):
     """Page-cache mode, and bytes of the region resident before and after; null where mincore cannot tell."""
 
@@ -342,7 +392,8 @@ Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "
 class CellRecord(TypedDict):
     """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
 
-    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30.
+    ``seconds`` is the sum of the windows; ``gb_per_s`` counts 10^9 bytes, ``gib_per_s`` 2^30. ``gate_policy`` holds the
+    keywords of the test's ``gpuio_gate`` mark, where it has one.
     """
 
     schema: int
@@ -380,3 +431,6 @@ class CellRecord(TypedDict):
     setup_seconds: float
     seed: int
     profile: str
+    cufile: NotRequired[CuFile]
+    library: NotRequired[LibraryCalls]
+    gate_policy: NotRequired[dict[str, Any]]

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from pytest_gpuio.core.cell import AXES
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.core.sizes import format_size
-from pytest_gpuio.results import histogram, strict_json
+from pytest_gpuio.results import histogram, journal, strict_json
 from pytest_gpuio.results.run_file import KIND
 
 #: Relative difference that repeated rounding of doubles can explain.
@@ -32,11 +32,15 @@ def schema() -> dict[str, Any]:
 
 
 def validate_file(path: str | os.PathLike[str]) -> list[str]:
-    """Problems of a ``gpuio-results.json`` or of a pytest-benchmark JSON with our records in it; empty = valid.
+    """Problems of a ``gpuio-results.json``, a journal, or pytest-benchmark JSON with our records in it; empty = valid.
+
+    A journal (``.jsonl``) whose last line was cut off is valid: that is how a power cut leaves it.
 
     Raises:
-        GpuioError: the file cannot be read, or jsonschema is not installed.
+        GpuioError: the file cannot be read, a line of a journal is corrupt, or jsonschema is not installed.
     """
+    if os.fspath(path).endswith(".jsonl"):
+        return list(_journal_problems(journal.read(path)))
     try:
         content = strict_json.read(path)
     except strict_json.JsonError as error:
@@ -75,6 +79,13 @@ def _results_problems(content: dict[str, Any]) -> Iterator[str]:
         for index, record in enumerate(content["cells"]):
             for problem in _cell_problems(record):
                 yield f"cells[{index}] {record['case']}: {problem}"
+
+
+def _journal_problems(contents: journal.Contents) -> Iterator[str]:
+    for number, entry in enumerate(contents.entries, start=1):
+        if entry.kind == "cell":
+            for problem in validate_cell(entry.body):
+                yield f"line {number}: {problem}"
 
 
 def _benchmark_problems(content: dict[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ _STATX_DIOALIGN: Final = 0x2000
 _AT_EMPTY_PATH: Final = 0x1000
 _STATX_BYTES: Final = 256
 _MASK_AT: Final = 0
+_ATTRIBUTES_AT: Final = 8
 _DIO_AT: Final = 152  # stx_dio_mem_align, stx_dio_offset_align
 
 
@@ -65,17 +66,29 @@ def _open_path(path: str | os.PathLike[str]) -> int:
         raise TargetError(f"{os.fspath(path)} cannot be looked at: {errno_text(error.errno or 0)}.") from error
 
 
-def _statx_alignment(fd: int) -> Alignment | None:
+def statx_attributes(fd: int) -> int | None:
+    """``stx_attributes`` of an open file, bits of ``STATX_ATTR_*``; None where the kernel or C library has no statx."""
+    told = _ask_statx(fd, 0)
+    return None if told is None else int(struct.unpack_from("=Q", told, _ATTRIBUTES_AT)[0])
+
+
+def _ask_statx(fd: int, wanted: int) -> bytes | None:
     statx = _statx()
     if statx is None:
         return None
     buffer = ctypes.create_string_buffer(_STATX_BYTES)
-    if statx(fd, b"", _AT_EMPTY_PATH, _STATX_DIOALIGN, buffer) != 0:
-        return None  # ENOSYS under an old kernel or a seccomp filter; the fall-back says whose word is taken
-    (mask,) = struct.unpack_from("=I", buffer.raw, _MASK_AT)
+    # ENOSYS under an old kernel or a seccomp filter; the fall-back says whose word is taken.
+    return buffer.raw if statx(fd, b"", _AT_EMPTY_PATH, wanted, buffer) == 0 else None
+
+
+def _statx_alignment(fd: int) -> Alignment | None:
+    told = _ask_statx(fd, _STATX_DIOALIGN)
+    if told is None:
+        return None
+    (mask,) = struct.unpack_from("=I", told, _MASK_AT)
     if not mask & _STATX_DIOALIGN:
         return None
-    memory, offset = struct.unpack_from("=II", buffer.raw, _DIO_AT)
+    memory, offset = struct.unpack_from("=II", told, _DIO_AT)
     return Alignment(memory=memory, offset=offset, source="statx")
 
 

@@ -81,12 +81,18 @@ def _mapped(fd: int, offset: int, end: int) -> int:
     return total
 
 
-def drop(fd: int, offset: int, length: int) -> int:
+def drop(fd: int, offset: int, length: int, *, flush: bool = True) -> int:
     """Writes dirty pages of the file out and drops the range from the page cache; returns the bytes that stayed.
 
     Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor
     those another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file
     systems keep everything.
+
+    Args:
+        fd: the open file.
+        offset: first byte of the range.
+        length: of the range, in bytes.
+        flush: write dirty pages out before; not so where they are somebody else's.
 
     Raises:
         TargetError: writing out failed.
@@ -98,7 +104,8 @@ def drop(fd: int, offset: int, length: int) -> int:
         elif attempt:
             time.sleep(_DROP_PAUSE_S)
         try:
-            os.fdatasync(fd)
+            if flush:
+                os.fdatasync(fd)
             os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
         except OSError as error:
             raise TargetError(f"writing the target out failed: {errno_text(error.errno or 0)}.") from error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,10 +18,19 @@ from pytest_gpuio.core.sizes import describe_size
 from pytest_gpuio.targets.geometry import round_up
 from pytest_gpuio.targets.header import HEADER_BYTES, HEADER_RECORD, Header, decode
 from pytest_gpuio.targets.layout import DATA_MULTIPLE, LayoutStopped, Progress, Stop, TargetFile
-from pytest_gpuio.targets.raw_device import RawDevice, check_allowed, check_same, check_unused, claimed
+from pytest_gpuio.targets.raw_device import (
+    FORCE_OPTION,
+    RawDevice,
+    check_allowed,
+    check_same,
+    check_unused,
+    claimed,
+    is_allowed,
+)
 from pytest_gpuio.targets.signatures import EDGE_BYTES, recognize
 
 _PIECE: Final = 8 << 20
+_BLKRRPART: Final = 0x125F
 #: So many places of a device that is to be reused are read, evenly spread, both ends among them.
 SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = DATA_MULTIPLE
@@ -33,6 +44,7 @@ def lay_out_device(
     data_bytes: int,
     *,
     allowed: Sequence[str],
+    force: bool = False,
     announce: Announce | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -46,20 +58,21 @@ def lay_out_device(
         device: the target.
         data_bytes: wanted length of the data region; rounded up to :data:`DATA_MULTIPLE`.
         allowed: values of ``--gpuio-allow-destroy``.
+        force: overwrite although partitions that nobody uses, or signatures of a former use, are there.
         announce: gets one sentence about what is overwritten, before that.
         progress: called with bytes done and bytes in all, after every piece.
         stop: asked before every piece; true ends the work.
 
     Raises:
         ConfigError: the device is smaller than what is asked for.
-        TargetError: not allowed, in use, partitioned, part of a volume or pool, or an I/O error.
+        TargetError: not allowed, in use, partitioned or signed without ``force``, or an I/O error.
         LayoutStopped: ``stop`` said so.
         Busy: somebody holds the device.
     """
     if data_bytes <= 0:
         raise ConfigError(f"a target of {data_bytes} bytes: the size must be above zero (--gpuio-size).")
     check_allowed(device, allowed)
-    check_unused(device)
+    check_unused(device, force=force)
     with claimed(device) as held:
         size = os.lseek(held, 0, os.SEEK_END)
         wanted = round_up(data_bytes, DATA_MULTIPLE)
@@ -67,15 +80,13 @@ def lay_out_device(
         head, tail = _edges(device, held, size)
         header = _header(head, device)
         content = recognize(head, tail, size)
-        if content.partitions:
+        # Behind our own header a table's second copy, at the end, is a remnant: who makes a table anew writes over the
+        # header.
+        remnant = header is not None and content.partitions and not content.member
+        if content.signature and not remnant and not force:
             raise TargetError(
-                f"{device} holds a partition table ({content.partitions}): clear it first (wipefs --all), or name "
-                f"another --gpuio-target."
-            )
-        if content.member:
-            raise TargetError(
-                f"{device} is marked as {content.member}, so others may need it: remove it from there (or "
-                f"wipefs --all), or name another --gpuio-target."
+                f"{device} carries {content.signature}, so somebody may need it: look at it (lsblk -f "
+                f"{device.block_path}); if nothing on it is needed, add {FORCE_OPTION}, or name another --gpuio-target."
             )
         if header is not None and header.state == "complete" and header.data_bytes >= data_bytes:
             changed = _first_changed(device, header)
@@ -83,11 +94,106 @@ def lay_out_device(
                 return TargetFile(device.node, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
             what = f"a layout of ours that was overwritten at offset {changed:,}"
         else:
-            what = "an older layout of ours" if header is not None else content.other or "only zeros at both ends"
+            found = content.signature or content.other
+            what = "an older layout of ours" if header is not None else found or "only zeros at both ends"
         if announce is not None:
             end = HEADER_BYTES + wanted
             announce(f"overwriting the first {end:,} of {size:,} bytes of {device}, which held {what}")
-        return _write(device, wanted, progress, stop)
+        made = _write(device, wanted, progress, stop)
+        if content.partitions:
+            forget_partitions(held)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContent:
+    """A raw device that is read as it is.
+
+    Attributes:
+        path: the node.
+        data_offset, data_bytes: the part that is read.
+        zero_share: of :data:`SAMPLES` sampled places, those that hold only zeros: what was never written, or was
+            discarded, is answered without touching the medium.
+        used: it is mounted or held by something that may disturb the figures.
+    """
+
+    path: str
+    data_offset: int
+    data_bytes: int
+    zero_share: float
+    used: bool
+
+
+def look_at_device(device: RawDevice, data_bytes: int, *, allowed: Sequence[str]) -> TargetFile | FoundContent:
+    """A raw device for cells that only read: nothing is written, so no permission is needed and anybody may use it.
+
+    Args:
+        device: the target.
+        data_bytes: wanted length of the region; rounded up to :data:`DATA_MULTIPLE`.
+        allowed: values of ``--gpuio-allow-destroy``; a device among them is for :func:`lay_out_device`.
+
+    Returns:
+        Our own layout where it is there, large enough and unchanged, so that data can be checked; else what was found.
+
+    Raises:
+        ConfigError: the device is smaller than what is asked for, or it may be overwritten.
+        TargetError: it cannot be read.
+    """
+    if data_bytes <= 0:
+        raise ConfigError(f"a target of {data_bytes} bytes: the size must be above zero (--gpuio-size).")
+    if is_allowed(device, allowed):
+        raise ConfigError(f"{device} may be overwritten: it is to be laid out.")
+    with _opened(device, os.O_RDONLY) as fd:
+        size = os.lseek(fd, 0, os.SEEK_END)
+        with mmap.mmap(-1, HEADER_RECORD) as buffer:
+            head = buffer[: os.preadv(fd, [buffer], 0)] if size >= HEADER_RECORD else b""
+        header = _header(head, device) if head else None
+        fits = header is not None and header.state == "complete" and header.data_bytes >= data_bytes
+        if header is not None and fits and _first_changed(device, header) is None:
+            return TargetFile(device.node, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
+        wanted = round_up(data_bytes, DATA_MULTIPLE)
+        if wanted > size:
+            raise ConfigError(
+                f"{device} has {size:,} bytes, and {describe_size(wanted)} are to be read: use "
+                f"--gpuio-size={size // DATA_MULTIPLE * DATA_MULTIPLE >> 10}K or less."
+            )
+        zeros = _zero_share(fd, device, wanted)
+    try:
+        check_unused(device, force=True)
+        used = False
+    except TargetError:
+        used = True
+    return FoundContent(device.node, 0, wanted, zeros, used)
+
+
+def _zero_share(fd: int, device: RawDevice, length: int) -> float:
+    chosen = _sampled(length // _SAMPLE_BYTES)
+    zeros = 0
+    with mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
+        for place in chosen:
+            try:
+                count = os.preadv(fd, [buffer], place * _SAMPLE_BYTES)
+            except OSError as error:
+                raise _unreadable(device, place * _SAMPLE_BYTES, error) from error
+            zeros += not any(buffer[:count])
+    return zeros / len(chosen)
+
+
+def _sampled(places: int) -> list[int]:
+    return sorted({index * (places - 1) // (SAMPLES - 1) for index in range(SAMPLES)})
+
+
+def _unreadable(device: RawDevice, offset: int, error: OSError) -> TargetError:
+    return TargetError(
+        f"reading {device} at offset {offset:,} failed: {errno_text(error.errno or 0)}: see the kernel's log, or name "
+        "another --gpuio-target."
+    )
+
+
+def forget_partitions(fd: int) -> None:
+    """Asks the kernel to read the partition table anew, which is gone; it may refuse (a loop device without them)."""
+    with suppress(OSError):
+        fcntl.ioctl(fd, _BLKRRPART)
 
 
 def _check_size(device: RawDevice, wanted: int, size: int) -> None:
@@ -121,18 +227,14 @@ def _header(head: bytes, device: RawDevice) -> Header | None:
 
 def _first_changed(device: RawDevice, header: Header) -> int | None:
     """Offset of the first sampled place that does not carry the pattern; None when all do."""
-    places = header.data_bytes // _SAMPLE_BYTES
-    chosen = sorted({index * (places - 1) // (SAMPLES - 1) for index in range(SAMPLES)})
+    chosen = _sampled(header.data_bytes // _SAMPLE_BYTES)
     with _opened(device, os.O_RDONLY) as fd, mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
         for place in chosen:
             offset = HEADER_BYTES + place * _SAMPLE_BYTES
             try:
                 count = os.preadv(fd, [buffer], offset)
             except OSError as error:
-                raise TargetError(
-                    f"reading {device} at offset {offset:,} failed: {errno_text(error.errno or 0)}: see the kernel's "
-                    f"log, or name another --gpuio-target."
-                ) from error
+                raise _unreadable(device, offset, error) from error
             bad, first = engine.pattern_check(buffer, offset, header.pattern_seed)
             if count < _SAMPLE_BYTES or bad:
                 return first if bad else offset + count

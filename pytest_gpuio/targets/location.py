@@ -41,6 +41,7 @@ def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
             raise TargetError(
                 f"{path} cannot be a target: its parent directory does not exist. Create it, or name another path."
             ) from None
+        _check_no_device(path)
         return path if path.suffix else path / _name(writes)
     except OSError as error:
         raise TargetError(f"{path} cannot be used as a target: {errno_text(error.errno or 0)}.") from error
@@ -49,6 +50,23 @@ def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
     if raw_device(path) is None:
         check_regular(str(path))
     return path
+
+
+def _check_no_device(path: Path) -> None:
+    """Refuses a new name among device nodes: a drive that is not there must not become a file in memory.
+
+    Raises:
+        TargetError: the folder is the system's own of devices.
+    """
+    if _number(path.absolute().parent) == _number(Path("/dev")):
+        raise TargetError(f"there is no device {path}: see lsblk for its name, or dmesg if it was there before.")
+
+
+def _number(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
 
 
 def _name(writes: bool) -> str:

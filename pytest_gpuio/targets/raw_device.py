@@ -17,6 +17,8 @@ from pytest_gpuio.media import generic_block_device
 
 #: The option that permits overwriting a device.
 ALLOW_OPTION: Final = "--gpuio-allow-destroy"
+#: The option that permits it although the device still carries marks of a former use.
+FORCE_OPTION: Final = "--gpuio-force"
 _ANOTHER: Final = "or name another --gpuio-target"
 
 
@@ -86,8 +88,7 @@ def check_allowed(device: RawDevice, allowed: Sequence[str]) -> None:
     Raises:
         TargetError: says which option to add.
     """
-    wanted = _identity(device.node)
-    if wanted is not None and any(_identity(name) == wanted for name in allowed):
+    if is_allowed(device, allowed):
         return
     given = f" ({ALLOW_OPTION} names {', '.join(allowed)})" if allowed else ""
     raise TargetError(
@@ -96,12 +97,19 @@ def check_allowed(device: RawDevice, allowed: Sequence[str]) -> None:
     )
 
 
-def check_unused(device: RawDevice, root: str = "/") -> None:
-    """Refuses a device that is mounted, held, partitioned, swapped to, backing another, or read-only; always.
+def is_allowed(device: RawDevice, allowed: Sequence[str]) -> bool:
+    """Whether one of the names that the user gave up is a name of exactly this device node."""
+    wanted = _identity(device.node)
+    return wanted is not None and any(_identity(name) == wanted for name in allowed)
+
+
+def check_unused(device: RawDevice, root: str = "/", *, force: bool = False) -> None:
+    """Refuses a device that is mounted, held, swapped to, backing another, or read-only, always; or is partitioned.
 
     Args:
         device: the target.
         root: folder that holds ``proc`` and ``sys``.
+        force: partitions that nobody uses are no reason.
 
     Raises:
         TargetError: says what uses it and how to end that.
@@ -117,10 +125,10 @@ def check_unused(device: RawDevice, root: str = "/") -> None:
     _check_uses(f"{device}", folder, base)
     for part in partitions:
         _check_uses(f"{device}: its partition {part.name}", part, base)
-    if partitions:
+    if partitions and not force:
         raise TargetError(
             f"{device} holds partitions ({', '.join(part.name for part in partitions)}): name one of them as target, "
-            f"or clear the table first (wipefs --all), {_ANOTHER}."
+            f"add {FORCE_OPTION} if nothing on any of them is needed, {_ANOTHER}."
         )
     writer = _writer(device)
     if writer is not None:
@@ -156,8 +164,12 @@ def claimed(device: RawDevice) -> Iterator[int]:
 
 
 @contextmanager
-def held(path: str | os.PathLike[str]) -> Iterator[RawDevice | None]:
+def held(path: str | os.PathLike[str], *, shared: bool = False) -> Iterator[RawDevice | None]:
     """As :func:`claimed` while a device is measured; does nothing for a file.
+
+    Args:
+        path: of the target.
+        shared: it is only read, so others may go on using it.
 
     Yields:
         the device, None for a file.
@@ -168,6 +180,9 @@ def held(path: str | os.PathLike[str]) -> Iterator[RawDevice | None]:
     device = raw_device(path)
     if device is None:
         yield None
+        return
+    if shared:
+        yield device
         return
     with claimed(device):
         yield device

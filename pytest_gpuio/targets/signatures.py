@@ -6,6 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+#: What :attr:`Content.other` says of bytes that carry no known mark.
+UNKNOWN: Final = "unknown data"
 #: The first and the last so many bytes of a device are looked at.
 EDGE_BYTES: Final = 1 << 20
 
@@ -23,6 +25,15 @@ class Content:
     partitions: str = ""
     member: str = ""
     other: str = ""
+
+    @property
+    def signature(self) -> str:
+        """What somebody may still need, in words; empty when no mark was found."""
+        if self.partitions:
+            return f"a partition table ({self.partitions})"
+        if self.member:
+            return f"the mark of a {self.member}"
+        return f"the signature of {self.other}" if self.other not in ("", UNKNOWN) else ""
 
 
 # (offset, bytes there, what it is): the formats' own documents, and the kernel's headers of the same names.
@@ -102,7 +113,7 @@ def _other(head: bytes, tail: bytes) -> str:
     found = _found(head, _OTHERS)
     if found:
         return found
-    return "unknown data" if any(head) or any(tail) else ""
+    return UNKNOWN if any(head) or any(tail) else ""
 
 
 def _found(head: bytes, marks: tuple[tuple[int, bytes, str], ...]) -> str:

@@ -39,6 +39,13 @@ def test_one_test_becomes_one_item_per_data_path_and_null_is_not_among_them(coll
         "test_kv_fetch[io_uring_cmd-ram-inference-kv_fetch-64k-qd32-j1]",
         # A mapping is the page cache: it has no direct form.
         "test_kv_fetch[mmap-ram-inference-kv_fetch-64k-qd1-j1-cold]",
+        "test_kv_fetch[dax-ram-inference-kv_fetch-64k-qd1-j1]",
+        # What ends in GPU memory says so; variants of a path come only when they are named.
+        "test_kv_fetch[gds-ram-inference-kv_fetch-gpu-64k-qd1-j1]",
+        "test_kv_fetch[gds_compat-ram-inference-kv_fetch-gpu-64k-qd1-j1]",
+        "test_kv_fetch[kvikio-ram-inference-kv_fetch-gpu-64k-qd32-j1]",
+        "test_kv_fetch[nixl_posix-ram-inference-kv_fetch-64k-qd32-j1]",
+        "test_kv_fetch[nixl_gds-ram-inference-kv_fetch-gpu-64k-qd32-j1]",
     ]
 
 
@@ -59,7 +66,7 @@ def test_workload_option_drops_other_tests_without_a_skip(collect):
 
 def test_a_test_without_a_mark_runs_every_workload(collect):
     source = "def test_all(gpuio):\n    gpuio.run()\n"
-    ids = collect(source, "--gpuio-datapath=libaio", "--gpuio-workload=inference/*")
+    ids = collect(source, "--gpuio-datapath=libaio", "--gpuio-workload=inference/kv_fetch,inference/r*")
     assert ids == [
         "test_all[libaio-ram-inference-kv_fetch-64k-qd32-j1]",
         "test_all[libaio-ram-inference-random_read_4k-4k-qd32-j1]",
@@ -72,8 +79,8 @@ def test_a_test_without_a_mark_runs_every_workload(collect):
         ("gpuio(datapath='io_uring')", 1),
         ("gpuio(datapath='io_uring', medium='ram')", 1),
         ("gpuio(datapath='io_uring', medium='nvme_ssd')", 0),
-        ("gpuio(phase='inference')", 8),
-        ("gpuio(workload='inference/kv_fetch', qd=1)", 2),
+        ("gpuio(phase='inference')", 14),
+        ("gpuio(workload='inference/kv_fetch', qd=1)", 5),
     ],
 )
 def test_exact_selection_by_mark(collect, expression, count):
@@ -190,12 +197,12 @@ from pathlib import Path
 from pytest_gpuio.plugin.selection import CELL
 
 def pytest_collection_finish(session):
-    rows = {item.nodeid.partition("::")[2]: item.stash[CELL].case for item in session.items}
+    rows = {item.nodeid: item.stash[CELL].case for item in session.items}
     Path("cases.json").write_text(json.dumps(rows))
 """
     )
     suites = Path(__file__).parents[2] / "bench_suites"
-    for suite in suites.glob("*.py"):
+    for suite in suites.rglob("test_*.py"):
         (pytester.path / suite.name).write_text(suite.read_text())
     pytester.runpytest_subprocess(
         "--collect-only", "-q", "--gpuio-target=/dev/shm", "--gpuio-datapath=null,psync,libaio,io_uring"

@@ -27,7 +27,7 @@ void gpuio_uring_fill_command(const struct uring_state *s, struct io_uring_sqe *
 	memset(sqe + 1, 0, sizeof(*sqe)); /* the second half */
 	sqe->opcode = OP_URING_CMD;
 	sqe->flags = s->flags;
-	sqe->fd = s->fd;
+	sqe->fd = uring_file(s, io);
 	memcpy(&sqe->off, &operation, sizeof(operation)); /* cmd_op, which older headers lack */
 	if (s->fixed) {
 		sqe->rw_flags = (int)CMD_FIXED; /* uring_cmd_flags */
@@ -50,8 +50,13 @@ static int attach(struct gpuio_job *job, struct uring_state *s)
 {
 	const struct gpuio_spec *spec = job->spec;
 	uint64_t lba;
-	int rc = gpuio_nvme_describe(spec->fd, &s->ns, &job->why);
+	int rc;
 
+	if (spec->replay.records) {
+		gpuio_say(&job->why, "io_uring_cmd does not replay records: use another data path on the namespace's block device");
+		return -ENOTSUP;
+	}
+	rc = gpuio_nvme_describe(spec->fd, &s->ns, &job->why);
 	if (rc)
 		return rc;
 	lba = UINT64_C(1) << s->ns.lba_shift;
@@ -89,19 +94,20 @@ static int cmd_open(struct gpuio_job *job)
 	return gpuio_uring_open(job, &kind);
 }
 
-static int cmd_sync(struct gpuio_job *job, int whole)
+static int cmd_sync(struct gpuio_job *job, uint16_t file, int fd, int whole)
 {
 	struct uring_state *s = job->priv;
 
+	(void)file;
 	(void)whole;
-	return gpuio_nvme_flush(job->spec->fd, &s->ns);
+	return gpuio_nvme_flush(fd, &s->ns);
 }
 
-static int64_t cmd_read_back(struct gpuio_job *job, void *buf, uint32_t length, uint64_t offset)
+static int64_t cmd_read_back(struct gpuio_job *job, int fd, void *buf, uint32_t length, uint64_t offset)
 {
 	struct uring_state *s = job->priv;
 
-	return gpuio_nvme_transfer(job->spec->fd, &s->ns, GPUIO_READ, buf, length, offset);
+	return gpuio_nvme_transfer(fd, &s->ns, GPUIO_READ, buf, length, offset);
 }
 
 const struct gpuio_engine gpuio_engine_io_uring_cmd = {

@@ -95,14 +95,13 @@ static int libaio_open(struct gpuio_job *job)
 	job->priv = s;
 	if (!s)
 		return -ENOMEM;
-	s->blocks = calloc(depth, sizeof(*s->blocks));
+	s->blocks = calloc(job->slots, sizeof(*s->blocks));
 	s->list = calloc(depth, sizeof(struct iocb *));
 	s->events = calloc(depth, sizeof(*s->events));
 	s->refused = calloc(depth, sizeof(struct gpuio_io *));
 	if (!s->blocks || !s->list || !s->events || !s->refused)
 		return -ENOMEM;
-	for (unsigned i = 0; i < depth; i++) {
-		s->blocks[i].aio_fildes = (uint32_t)job->spec->fd;
+	for (unsigned i = 0; i < job->slots; i++) {
 		s->blocks[i].aio_buf = (uintptr_t)job->ios[i].buf;
 		s->blocks[i].aio_data = (uintptr_t)&job->ios[i];
 	}
@@ -123,6 +122,7 @@ static int libaio_submit(struct gpuio_job *job, struct gpuio_io *const *ios, uns
 		struct iocb *block = &s->blocks[ios[i]->index];
 
 		block->aio_lio_opcode = ios[i]->op == GPUIO_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+		block->aio_fildes = (uint32_t)ios[i]->fd;
 		block->aio_offset = (int64_t)ios[i]->offset;
 		block->aio_nbytes = ios[i]->length;
 		s->list[i] = block;

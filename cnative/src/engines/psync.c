@@ -21,7 +21,7 @@ static int psync_open(struct gpuio_job *job)
 static int psync_submit(struct gpuio_job *job, struct gpuio_io *const *ios, unsigned n)
 {
 	struct gpuio_io *io = ios[0];
-	int fd = job->spec->fd;
+	int fd = io->fd;
 	ssize_t moved;
 
 	(void)n; /* depth is 1 */

@@ -76,3 +76,21 @@ void gpuio_sigbus_release(void)
 		sigaction(SIGBUS, &before, NULL);
 	pthread_mutex_unlock(&lock);
 }
+
+int64_t gpuio_sigbus_guard(void (*copy)(void *how, void *to, const void *from, size_t bytes), void *how, void *to,
+			   const void *from, size_t bytes)
+{
+	sigjmp_buf escape;
+
+	if (sigsetjmp(escape, 0) != 0) {
+		gpuio_sigbus_landed();
+		return -EFAULT;
+	}
+	gpuio_sigbus_escape = &escape;
+	/* The fault must come between these two lines. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	copy(how, to, from, bytes);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	gpuio_sigbus_escape = NULL;
+	return (int64_t)bytes;
+}

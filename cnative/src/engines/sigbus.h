@@ -4,6 +4,8 @@
 #define GPUIO_ENGINES_SIGBUS_H
 
 #include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* The handler is the process's, so all who need it share it: the first one puts it there, the last one restores what was before.
  * 0 or -errno. The calling thread then also receives SIGBUS. */
@@ -15,5 +17,10 @@ void gpuio_sigbus_landed(void);
 
 /* While set, a SIGBUS of this thread jumps there; NULL = it means what it meant before. */
 extern _Thread_local sigjmp_buf *gpuio_sigbus_escape;
+
+/* Calls copy(how, to, from, bytes). Returns bytes, or -EFAULT when a page of the map could not be had: the file has shrunk, or its
+ * medium failed. */
+int64_t gpuio_sigbus_guard(void (*copy)(void *how, void *to, const void *from, size_t bytes), void *how, void *to,
+			   const void *from, size_t bytes);
 
 #endif

@@ -42,7 +42,7 @@ static int skeleton_probe(const char *library, struct gpuio_why *why)
 
 /*
  * Called in the worker's own thread, before any window. Everything that windows need is made here. job->spec is the cell,
- * job->ios are its depth requests with their buffers, which may be registered now. Set in job->effective those of the knobs
+ * job->ios are its job->slots requests with their buffers, which may be registered now. Set in job->effective those of the knobs
  * asked for in job->spec->knobs that are really on; this engine has none. close is called also when this fails.
  */
 static int skeleton_open(struct gpuio_job *job)
@@ -102,7 +102,7 @@ static int skeleton_reap(struct gpuio_job *job, struct gpuio_io **done, unsigned
 
 		s->head = (s->head + 1) % s->size;
 		s->count--;
-		io->result = move(job->spec->fd, io);
+		io->result = move(io->fd, io);
 		done[n++] = io;
 	}
 	return (int)n;

@@ -39,7 +39,7 @@ struct uring_state {
 	uint8_t flags;              /* of every SQE */
 	uint8_t opcodes[2];         /* of GPUIO_READ and GPUIO_WRITE, for transfers */
 	uint8_t sqe_shift, cqe_shift;
-	int fd;                     /* as the kernel wants it: a file descriptor, or 0 = first registered file */
+	bool registered;            /* files: requests name them by their index */
 	unsigned sq_mask, sq_entries, cq_mask;
 	struct nvme_namespace ns;   /* io_uring_cmd only */
 };
@@ -87,6 +87,12 @@ static inline struct io_uring_sqe *uring_sqe(struct uring_state *s)
 /* io_uring_cmd.c */
 void gpuio_uring_fill_command(const struct uring_state *s, struct io_uring_sqe *sqe, const struct gpuio_io *io);
 
+/* The file as the kernel wants it: its descriptor, or its place among the registered ones. */
+static inline int uring_file(const struct uring_state *s, const struct gpuio_io *io)
+{
+	return s->registered ? io->file : io->fd;
+}
+
 /* Writes one request into an SQE. */
 static inline void uring_fill(const struct uring_state *s, struct io_uring_sqe *sqe, struct gpuio_io *io)
 {
@@ -96,7 +102,7 @@ static inline void uring_fill(const struct uring_state *s, struct io_uring_sqe *
 		sqe->opcode = s->opcodes[io->op];
 		sqe->buf_index = s->fixed ? (uint16_t)io->index : 0;
 		sqe->flags = s->flags;
-		sqe->fd = s->fd;
+		sqe->fd = uring_file(s, io);
 		sqe->off = io->offset;
 		sqe->addr = (uintptr_t)io->buf;
 		sqe->len = io->length;

@@ -13,27 +13,36 @@
 /* One buffer per slot, so that every request names its own. */
 static int fix_buffers(struct gpuio_job *job, struct uring_state *s)
 {
-	unsigned depth = job->spec->depth;
+	unsigned n = job->slots;
 	struct iovec *list;
 	int rc;
 
-	if (depth > MAX_FIXED_BUFFERS) {
+	if (n > MAX_FIXED_BUFFERS) {
 		gpuio_say(&job->why, "fixed buffers are off: a ring registers at most %u, the queue depth is %u", MAX_FIXED_BUFFERS,
-			  depth);
+			  n);
 		return -EINVAL;
 	}
-	list = calloc(depth, sizeof(*list));
+	list = calloc(n, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	for (unsigned i = 0; i < depth; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		list[i].iov_base = job->ios[i].buf;
 		list[i].iov_len = job->ios[i].length;
 	}
-	rc = s->lib.register_buffers(&s->ring, list, depth);
+	rc = s->lib.register_buffers(&s->ring, list, n);
 	free(list);
 	if (rc < 0)
-		gpuio_uring_explain_buffers(-rc, slot_stride(job->spec->block) * depth, &job->why);
+		gpuio_uring_explain_buffers(-rc, slot_stride(job->spec->block) * n, &job->why);
 	return rc;
+}
+
+static int register_files(struct gpuio_job *job, struct uring_state *s)
+{
+	const struct gpuio_replay_spec *replay = &job->spec->replay;
+
+	if (replay->records)
+		return s->lib.register_files(&s->ring, replay->fds, replay->n_files);
+	return s->lib.register_files(&s->ring, &job->spec->fd, 1);
 }
 
 int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
@@ -56,7 +65,7 @@ int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 		}
 	}
 	if (asked & GPUIO_KNOB_REGISTERED_FILES || must) {
-		rc = s->lib.register_files(&s->ring, &s->fd, 1);
+		rc = register_files(job, s);
 		if (rc)
 			gpuio_say(&job->why, "registered files are off: registering failed (%s)", strerror(-rc));
 		if (rc && (require || must))
@@ -64,7 +73,7 @@ int gpuio_uring_register(struct gpuio_job *job, struct uring_state *s)
 		if (rc == 0) {
 			job->effective |= GPUIO_KNOB_REGISTERED_FILES;
 			s->flags = IOSQE_FIXED_FILE;
-			s->fd = 0;
+			s->registered = true;
 		}
 	}
 	return 0;

@@ -175,7 +175,6 @@ int gpuio_uring_open(struct gpuio_job *job, const struct uring_kind *kind)
 	job->priv = s;
 	if (!s)
 		return -ENOMEM;
-	s->fd = job->spec->fd;
 	rc = gpuio_liburing_open(&s->lib, job->spec->library, &job->why);
 	if (rc == 0 && kind->attach)
 		rc = kind->attach(job, s);

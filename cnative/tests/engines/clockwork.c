@@ -74,9 +74,11 @@ static void clockwork_close(struct gpuio_job *job)
 	(void)job;
 }
 
-static int clockwork_sync(struct gpuio_job *job, int whole)
+static int clockwork_sync(struct gpuio_job *job, uint16_t file, int fd, int whole)
 {
 	(void)job;
+	(void)file;
+	(void)fd;
 	(void)whole;
 	pass(30);
 	return 0;

@@ -29,6 +29,7 @@ GATES: Final = (
     Gate("tool_bound", "warning", warning.tool_bound),
     Gate("requests_whole", "warning", warning.requests_whole),
     Gate("physical_device", "warning", warning.physical_device),
+    Gate("content_known", "warning", warning.content_known),
     Gate("numa_far", "warning", warning.numa_far),
 )
 

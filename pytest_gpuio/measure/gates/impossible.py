@@ -40,8 +40,8 @@ def no_short_io(seen: Observed) -> Finding:
         return Finding("passed", "every request moved all its bytes")
     return Finding(
         "failed",
-        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} is shorter than laid out; "
-        "delete it, it is laid out again",
+        f"{short:,} requests moved fewer than {seen.plan.bs:,} bytes: {seen.plan.path} ended before them: a "
+        "device was pulled out or shrank, or a file was cut (delete it, it is laid out again)",
     )
 
 
@@ -110,6 +110,8 @@ def device_bytes(seen: Observed) -> Finding:
         return Finding("exempt", "null: no bytes moved")
     if plan.cache != "direct":
         return Finding("exempt", f"page cache used on purpose ({plan.cache})")
+    if seen.path.mapped:
+        return Finding("exempt", "loads and stores reach the medium past the block layer")
     growth = totals.resident_growth
     if growth is not None and growth > plan.in_flight * plan.bs:
         return Finding("failed", f"the page cache of {plan.path} grew by {growth:,} bytes: not direct I/O")
@@ -131,6 +133,8 @@ def data_verified(seen: Observed) -> Finding:
         return Finding(
             "failed", f"{bad:,} of {checked:,} blocks hold wrong data; first at offset {seen.totals.first_bad:,}"
         )
+    if seen.plan.foreign_zeros is not None:
+        return Finding("unknown", "what the device held is read as it is: there is nothing to compare it with")
     if seen.plan.verify == "none":
         return Finding("unknown", "switched off by --gpuio-verify=none")
     return judge(

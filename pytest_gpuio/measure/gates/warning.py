@@ -6,6 +6,7 @@ from typing import Final
 
 from pytest_gpuio.measure.gates.impossible import DEVICE_DEPTH, device_share
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
+from pytest_gpuio.targets.raw_device import ALLOW_OPTION
 
 DEPTH_TOOL_BOUND: Final = 0.9
 
@@ -39,6 +40,20 @@ def physical_device(seen: Observed) -> Finding:
     return judge(good, "" if good else f"medium {seen.medium}: a cache of the host may answer")
 
 
+def content_known(seen: Observed) -> Finding:
+    """Blocks that were never written are answered without touching the medium."""
+    if not seen.path.moves_data:
+        return Finding("exempt", "null: no data")
+    zeros = seen.plan.foreign_zeros
+    if zeros is None:
+        return Finding("passed", "laid out by us in full, with data that does not compress")
+    return Finding(
+        "failed",
+        f"the device is read as it is: {zeros:.0%} of its sampled places hold only zeros (never written, or "
+        f"discarded), and the rest may compress: {ALLOW_OPTION} lays out data that does not",
+    )
+
+
 def numa_far(seen: Observed) -> Finding:
     """Bytes that cross the sockets' link arrive later."""
     near = {device.numa_node for device in seen.devices}
@@ -46,7 +61,10 @@ def numa_far(seen: Observed) -> Finding:
     if not near or None in near or not used:
         return Finding("unknown", "the NUMA node of the device or of the workers' CPUs is not known")
     detail = f"workers on node {_listed(used)}, device on node {_listed(near)}"
-    return judge(used <= near, detail + ("" if used <= near else ": run under numactl --cpunodebind"))
+    return judge(
+        used <= near,
+        detail + ("" if used <= near else ": use --gpuio-numa=near, or a CPU set of that node"),
+    )
 
 
 def _listed(numbers: set[int] | set[int | None]) -> str:

@@ -106,6 +106,6 @@ def test_a_real_sigint_is_130_without_a_traceback(tmp_path):
 
 def test_commands_are_modules():
     for name in command._COMMANDS:
-        module = __import__(f"pytest_gpuio.cli.{name}", fromlist=["run"])
+        module = __import__(f"pytest_gpuio.cli.{command._MODULES.get(name, name)}", fromlist=["run"])
         assert callable(module.run)
         assert callable(module.parser)

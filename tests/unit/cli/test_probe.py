@@ -21,6 +21,7 @@ PATHS = {
     "io_uring_full",
     "io_uring_cmd",
     "mmap",
+    "dax",
 }
 
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from pytest_gpuio.cli import main
-from pytest_gpuio.results import run_file
+from pytest_gpuio.results import journal, run_file
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "cell_record.json").read_text())
 
@@ -34,3 +34,29 @@ def test_problems_are_1_and_listed_by_file(tmp_path, capsys):
 def test_a_missing_file_is_2(tmp_path, capsys):
     assert main(["validate", str(tmp_path / "nowhere.json")]) == 2
     assert capsys.readouterr().err == f"gpuio: {tmp_path}/nowhere.json cannot be read: No such file or directory.\n"
+
+
+def test_a_journal_that_was_cut_off_is_checked_line_by_line(tmp_path, capsys):
+    path = tmp_path / "journal.jsonl"
+    with journal.Journal.create(path) as kept:
+        kept.append("cell", GOLDEN)
+    with path.open("ab") as file:
+        file.write(b'{"crc":"0000')
+    assert main(["validate", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: valid\n"
+
+    wrong = tmp_path / "wrong.jsonl"
+    with journal.Journal.create(wrong) as kept:
+        kept.append("cell", GOLDEN)
+        kept.append("cell", {**GOLDEN, "iops": 1.0})
+    assert main(["validate", str(wrong)]) == 1
+    assert capsys.readouterr().out.startswith(f"{wrong}: line 2: iops x seconds is 1.0")
+
+
+def test_a_journal_with_a_spoilt_line_is_2(tmp_path, capsys):
+    path = tmp_path / "journal.jsonl"
+    with journal.Journal.create(path) as kept:
+        kept.append("cell", GOLDEN)
+    path.write_bytes(path.read_bytes().replace(b"20000", b"20001", 1))
+    assert main(["validate", str(path)]) == 2
+    assert "checksum" in capsys.readouterr().err

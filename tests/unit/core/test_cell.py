@@ -27,6 +27,14 @@ def test_the_history_key_never_changes():
     )
 
 
+def test_gpus_are_in_the_key_of_gpu_cells_only():
+    gpu = dataclasses.replace(CELL, destination="gpu", gpus=2)
+    assert gpu.case == CELL.case.replace("destination=host", "destination=gpu") + "|gpus=2"
+    assert list(gpu.axes()) == [*AXES, "gpus"]
+    assert gpu.workers == 8
+    assert CELL.workers == 4
+
+
 def test_axes_are_complete_and_in_order():
     axes = CELL.axes()
     assert tuple(axes) == AXES

@@ -125,7 +125,7 @@ def test_shown_to_people():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("1.5m", 90), ("250ms", 0.25), ("1h", 3600), (" 2 S ", 2), ("0.5h", 1800)],
+    [("90", 90), ("90s", 90), ("1.5m", 90), ("250ms", 0.25), ("500us", 0.0005), ("1h", 3600), (" 2 S ", 2)],
 )
 def test_durations(text, seconds):
     assert parse_duration(text) == seconds

@@ -11,7 +11,8 @@ from pytest_gpuio.datapaths import DATAPATHS, Evidence
 
 EVIDENCE = st.builds(
     Evidence,
-    engine=st.sampled_from(["null", "psync", "libaio", "io_uring", "something"]),
+    engine=st.sampled_from(["null", "psync", "libaio", "io_uring", "dax", "something"]),
+    dax=st.just(True),
     direct=st.sampled_from([True, False, None]),
     device_ratio=st.none() | st.floats(0, 2),
     resident_growth=st.none() | st.integers(0, 1 << 40),
@@ -54,6 +55,17 @@ def test_a_submission_poller_is_proved_by_its_thread():
     assert datapaths.get("io_uring_sqpoll").prove(seen).effective == "io_uring"
     seen = dataclasses.replace(seen, helper_threads=("iou-sqp",))
     assert datapaths.get("io_uring_sqpoll").prove(seen).effective == "io_uring_sqpoll"
+
+
+@pytest.mark.parametrize("engine", ["dax", "mmap", "psync"])
+@pytest.mark.parametrize("dax", [True, False, None])
+@pytest.mark.parametrize("map_sync", [True, False, None])
+def test_a_map_without_dax_is_never_called_dax(engine, dax, map_sync):
+    seen = Evidence(engine, None, None, None, frozenset(), facts="flush=clwb", dax=dax, map_sync=map_sync)
+    proof = datapaths.get("dax").prove(seen)
+    assert (proof.effective == "dax") == (engine == "dax" and (dax is True or map_sync is True))
+    assert proof.effective in ({"dax", "mmap"} if engine == "dax" else {None})
+    assert f"engine {engine} (flush=clwb)" in proof.sentences
 
 
 def test_every_need_is_a_capability():

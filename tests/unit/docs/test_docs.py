@@ -14,7 +14,8 @@ from pytest_gpuio.measure import drift, gates
 from pytest_gpuio.measure.gates import impossible, physics, unsettled, warning
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 from pytest_gpuio.measure.prepare import PROFILES
-from pytest_gpuio.phases import WORKLOADS
+from pytest_gpuio.phases import WORKLOADS, RecordModel
+from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.plugin import fixtures, hookspecs
 from pytest_gpuio.plugin.options import OPTIONS
 from pytest_gpuio.results.validate import schema
@@ -92,13 +93,37 @@ def test_workloads_have_their_figures():
     table = rows(section(REFERENCE, "Workloads"))
     assert set(table) == set(OUR_WORKLOADS)
     for name, workload in OUR_WORKLOADS.items():
-        _, block, depth, jobs, durability, window, source = table[name]
+        if isinstance(workload, RecordModel):
+            _, scale, block, depth, durability, deciding = table[name]
+            assert scale == f"1/{round(1 / workload.scale)}"
+            assert deciding == workload.deciding
+        else:
+            _, block, depth, jobs, durability, window, source = table[name]
+            assert int(jobs) == workload.jobs
+            assert ("pass over the region" in window) == (workload.round == "region")
+            assert source
         number, unit = block.split()
         assert int(number) << {"KiB": 10, "MiB": 20}[unit] == workload.bs
-        assert (int(depth), int(jobs)) == (workload.qd, workload.jobs)
+        assert int(depth) == workload.qd
         assert durability.strip("`") == ("" if workload.durability == "none" else workload.durability)
-        assert ("pass over the region" in window) == (workload.round == "region")
-        assert source
+
+
+def test_each_parameter_of_a_model_stands_on_the_page_of_its_phase():
+    models = [workload for workload in OUR_WORKLOADS.values() if isinstance(workload, RecordModel)]
+    assert models
+    for model in models:
+        page = (ROOT / "docs" / "phases" / f"{model.phase}.md").read_text(encoding="utf-8")
+        _, _, after = page.partition(f"<!-- parameters {model.name} -->\n")
+        table = rows(after.partition("\n\n")[0])
+        for parameter in model.all_parameters:
+            if parameter.name == "seed":
+                continue
+            default, text = table.pop(parameter.name)
+            scale = parameter.name == "scale"
+            assert default == (f"1/{round(1 / model.scale)}" if scale else spell(parameter.default)), model.name
+            assert text.startswith(parameter.help)
+            assert all(f"`{choice}`" in text for choice in parameter.choices)
+        assert not table, model.name
 
 
 def test_data_paths_are_in_the_reference_and_none_is_promised_too_early():

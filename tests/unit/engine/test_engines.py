@@ -22,7 +22,7 @@ from pytest_gpuio.engine import (
 
 BUILT_IN = (
     "null", "psync", "libaio", "io_uring", "io_uring_sqpoll", "io_uring_iopoll", "io_uring_full", "io_uring_cmd",
-    "io_uring_nop", "mmap",
+    "io_uring_nop", "mmap", "dax", "cufile", "cufile_batch", "cufile_stream",
 )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def test_names():
 
 
 def test_which_are_synchronous():
-    assert {name for name in BUILT_IN if engine_is_synchronous(name)} == {"psync", "mmap"}
+    assert {name for name in BUILT_IN if engine_is_synchronous(name)} == {"psync", "mmap", "dax", "cufile"}
     with pytest.raises(EngineError, match="no engine named warp"):
         engine_is_synchronous("warp")
 

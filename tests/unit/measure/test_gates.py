@@ -396,7 +396,10 @@ def test_a_worker_on_another_node_is_a_warning():
     far = dataclasses.replace(LINKED, numa_node=1)
     seen = observe(devices=(far,))
     assert state(seen, "numa_far") == "failed"
-    assert detail(seen, "numa_far") == "workers on node 0, device on node 1: run under numactl --cpunodebind"
+    assert (
+        detail(seen, "numa_far")
+        == "workers on node 0, device on node 1: use --gpuio-numa=near, or a CPU set of that node"
+    )
     assert state(observe(devices=(dataclasses.replace(LINKED, numa_node=None),)), "numa_far") == "unknown"
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_gpuio.measure.survey import remedies
+from pytest_gpuio.measure.survey import remedies, slow_links
+from pytest_gpuio.media import BlockDevice
 
 MACHINE = {"clocksource": "tsc", "hypervisor": None, "cpu": {"governor": "performance"}}
 LIMITS = {
@@ -48,3 +49,10 @@ def test_clock_governor_and_virtual_machine():
     assert "powersave" in governor
     (virtual,) = remedies(MACHINE | {"hypervisor": "KVM"}, LIMITS, CLOCK)
     assert "KVM" in virtual
+
+
+def test_a_link_that_runs_below_what_it_could():
+    slow = BlockDevice("nvme0n1", "259:0", pci_link="8.0 GT/s x4", pci_link_max="32.0 GT/s x4")
+    full = BlockDevice("nvme1n1", "259:1", pci_link="16.0 GT/s x4", pci_link_max="16.0 GT/s x4")
+    (sentence,) = slow_links([slow, full, BlockDevice("sda", "8:0")])
+    assert sentence.startswith("nvme0n1 hangs on a link of 8.0 GT/s x4 that could run at 32.0 GT/s x4: ")

@@ -1,6 +1,9 @@
 """Fake /proc and /sys trees with the facts of real machines (a 6.12 kernel under QEMU, where not said otherwise)."""
 
 import os
+import re
+from functools import cache
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,13 @@ class Tree:
         with (self.root / "proc/self/mountinfo").open("a") as file:
             file.write(line)
 
+    def link_of(self, pci: str, current: str, fastest: str | None = None) -> None:
+        """The PCI Express link of a device, ``16.0 GT/s PCIe x4``, and the fastest that it could be."""
+        for which, told in (("current", current), ("max", fastest or current)):
+            speed, _, width = told.rpartition(" x")
+            self.write(f"{pci}/{which}_link_speed", speed)
+            self.write(f"{pci}/{which}_link_width", width)
+
     # Devices of the lab machine -----------------------------------------------------------------------------------
 
     def nvme(
@@ -146,6 +156,62 @@ class Tree:
         return self.block(f"{device}/block/pmem0", "259:3", device=device, iostats=0, logical_block_size=4096)
 
 
+FACTS = Path(__file__).parents[2] / "data/media"
+_FACT = re.compile(r"(\w+)='([^']*)'")
+
+
+def recorded_tree(kernel: str, root: Path) -> dict[str, str]:
+    """The machine of a facts file as a tree under ``root``; returns the number given to each block device by name.
+
+    The file holds, of a QEMU machine under that kernel, what sysfs said of every block device: its folder, its own
+    files, those of its queue and of its device, where links led, and its hardware queues. Numbers and counters it does
+    not hold: those are made up.
+    """
+    tree, numbers, minors = Tree(root), {}, count()
+    for section in re.split(r"^== ", (FACTS / f"facts-{kernel}.txt").read_text(), flags=re.MULTILINE):
+        title, *lines = section.splitlines() or [""]
+        name, _, folder = title.partition(" /sys/devices/")
+        if not folder:
+            continue
+        here = f"sys/devices/{folder}"
+        links = dict(re.findall(r"^  link (\S+) -> /(\S+)$", "\n".join(lines), re.MULTILINE))
+        if "device" in links:
+            (root / links["device"]).mkdir(parents=True, exist_ok=True)
+            tree.link(f"{here}/device", links["device"])
+        for line in lines:
+            at = {"queue": f"{here}/queue", "device": links.get("device")}.get(line.split(":")[0].strip(), here)
+            for key, value in _FACT.findall(line):
+                tree.write(f"{at}/{key}", value)
+            queue = re.fullmatch(r"  mq (\d+) .* type (\w+)", line)
+            if queue is not None:
+                tree.write(f"sys/kernel/debug/block/{name}/hctx{queue[1]}/type", queue[2])
+        if not name.startswith("/"):
+            numbers[name] = f"200:{next(minors)}"
+            tree.write(f"{here}/stat", STAT)
+            tree.link(f"sys/block/{name}", here)
+            if "hidden='1'" not in section:
+                tree.write(f"{here}/dev", numbers[name])
+                tree.link(f"sys/dev/block/{numbers[name]}", here)
+    subsystems = root / "sys/devices/virtual/nvme-subsystem"
+    for subsystem in subsystems.iterdir() if subsystems.is_dir() else ():
+        # The kernel links a subsystem's controllers into its folder.
+        for controller in (root / "sys/devices/virtual/nvme-fabrics/ctl").glob("nvme*"):
+            tree.link(f"{subsystem.relative_to(root)}/{controller.name}", str(controller.relative_to(root)))
+    return numbers
+
+
 @pytest.fixture
 def tree(tmp_path):
     return Tree(tmp_path / "root")
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Function: the recorded machine of a kernel; returns its root and the numbers of its block devices by name."""
+
+    @cache
+    def build(kernel):
+        root = tmp_path / f"recorded-{kernel}"
+        return root, recorded_tree(kernel, root)
+
+    return build

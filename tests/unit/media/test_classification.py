@@ -390,3 +390,10 @@ def test_real_loop_device_over_tmpfs(loop_over_tmpfs):
     assert grown.write_bytes == 0
     number = Path(device).stat().st_rdev
     assert logical_block_size((os.major(number), os.minor(number))) == 512
+
+
+def test_a_null_blk_of_configfs_has_any_name(tree):
+    tree.block("sys/devices/virtual/block/labnull", "251:1", io_poll=1)
+    assert on(tree, "251:1").name == "unknown"
+    (tree.root / "sys/kernel/config/nullb/labnull").mkdir(parents=True)
+    assert on(tree, "251:1").name == "null_blk"

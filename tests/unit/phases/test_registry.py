@@ -25,6 +25,29 @@ EXPECTED = {
     "micro/zipfread": ("zipf", 4096, 32, 100, "none", "time"),
 }
 
+#: name -> what decides it; the table of workload models that the project was asked for.
+MODELS = {
+    "pretrain/dataset_text": "completion",
+    "pretrain/dataset_media": "utilization",
+    "pretrain/dataset_columnar": "utilization",
+    "pretrain/checkpoint_ranks": "durable",
+    "pretrain/checkpoint_restore": "resident",
+    "finetune/base_load": "resident",
+    "finetune/adapter_checkpoint": "completion",
+    "finetune/optimizer_offload": "throughput",
+    "inference/cold_start": "resident",
+    "inference/kv_prefix_fetch": "completion",
+    "inference/kv_offload": "completion",
+    "inference/kv_objects": "throughput",
+    "inference/kv_trace": "completion",
+    "inference/weights_stream": "utilization",
+    "inference/kv_stream": "utilization",
+    "inference/vector_read": "completion",
+    "inference/mix_kv": "completion",
+    "inference/mix_cold_start": "completion",
+    "pretrain/mix_checkpoint": "utilization",
+}
+
 
 @pytest.fixture
 def scratch_registry(monkeypatch):
@@ -34,9 +57,11 @@ def scratch_registry(monkeypatch):
 
 
 def test_the_set_is_complete():
-    found = {name: (w.order, w.bs, w.qd, w.read_percent, w.durability, w.round) for name, w in WORKLOADS.items()}
+    streams = {name: w for name, w in WORKLOADS.items() if isinstance(w, Workload)}
+    found = {name: (w.order, w.bs, w.qd, w.read_percent, w.durability, w.round) for name, w in streams.items()}
     assert found == EXPECTED
-    assert [name for name, w in WORKLOADS.items() if w.zipf_theta] == ["micro/zipfread"]
+    assert {name: w.deciding for name, w in WORKLOADS.items() if name not in streams} == MODELS
+    assert [name for name, w in streams.items() if w.zipf_theta] == ["micro/zipfread"]
 
 
 def test_the_view_is_read_only():

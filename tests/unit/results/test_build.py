@@ -102,7 +102,16 @@ def make_record(**changes):
         "buffers": {"bytes": 2_097_152, "huge_bytes": 2_097_152},
         "verify": {"mode": "sweep", "checked": 32, "bad": 0},
         "durability": {"mode": "none", "syncs": 0, "sync_seconds": 0.0},
-        "placement": {"worker_cpus": [1], "irq_cpus": None},
+        "placement": {
+            "requested": "near",
+            "worker_cpus": [1],
+            "irq_cpus": None,
+            "device_nodes": [0],
+            "worker_nodes": [0],
+            "buffer_nodes": [0],
+            "distance": "same_node",
+            "evidence": "device and CPUs 1 belong to node 0.",
+        },
         "target": {
             "name": "default",
             "path": "/data/.gpuio/gpuio-read.dat",

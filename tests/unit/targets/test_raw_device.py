@@ -11,6 +11,7 @@ import pytest
 from pytest_gpuio.core.errors import Busy, ConfigError, TargetError
 from pytest_gpuio.targets import RawDevice, lay_out_device, open_target, raw_device, target_file
 from pytest_gpuio.targets.raw_device import check_allowed, check_unused, claimed
+from pytest_gpuio.targets.signatures import recognize
 
 SIZE = 8 << 20
 
@@ -30,16 +31,31 @@ def checksum(device):
     return hashlib.sha256(Path(device).read_bytes()).hexdigest()
 
 
-def lay_out(device, *, allowed=None):
-    return lay_out_device(raw_device(device), SIZE, allowed=[device] if allowed is None else allowed)
+def lay_out(device, *, allowed=None, **more):
+    return lay_out_device(raw_device(device), SIZE, allowed=[device] if allowed is None else allowed, **more)
 
 
 def refused(device, match):
-    """The layout refuses, whatever was allowed, and no byte of the device is another one after that."""
+    """The layout refuses, whatever was allowed and forced, and no byte of the device is another one after that."""
     before = checksum(device)
-    with pytest.raises((TargetError, Busy), match=match):
-        lay_out(device)
+    for force in (False, True):
+        with pytest.raises((TargetError, Busy), match=match):
+            lay_out(device, force=force)
     assert checksum(device) == before
+
+
+def only_with_force(device, match, what):
+    """The layout refuses without force, changing no byte; with it, it says what is overwritten."""
+    before = checksum(device)
+    with pytest.raises(TargetError, match=match) as refusal:
+        lay_out(device)
+    assert "add --gpuio-force, or name another" in str(refusal.value)
+    assert checksum(device) == before
+    said = []
+    made = lay_out(device, force=True, announce=said.append)
+    assert (made.reused, said[0].partition("which held ")[2]) == (False, what)
+    # From then on it is ours, whatever remnant lies at its end.
+    assert lay_out(device).reused
 
 
 def test_names_that_are_no_device(tmp_path):
@@ -104,13 +120,8 @@ def test_foreign_data_is_not_touched_unless_allowed(loop_over_tmpfs):
     with pytest.raises(TargetError, match="was not made by gpuio"):
         open_target(device, writable=True, direct=True)
     assert checksum(device) == before
-    said = []
-    lay_out_device(raw_device(device), SIZE, allowed=[device], announce=said.append)
-    size = 16 << 20
-    assert said == [
-        f"overwriting the first {SIZE + (2 << 20):,} of {size:,} bytes of {device}, which held ext2, ext3 or ext4 file "
-        "system"
-    ]
+    kind = "ext2, ext3 or ext4 file system"
+    only_with_force(device, f"carries the signature of {kind}, so somebody may need it", f"the signature of {kind}")
     assert run("blkid", "--probe", device, check=False).stdout == ""
 
 
@@ -126,7 +137,7 @@ def test_mounted_where_this_process_cannot_see_it(loop_over_tmpfs, mounted, monk
     run("mkfs.ext4", "-q", device)
     mounted("ext4", device)
     # As in a container: no mount table tells, but the kernel's own claim does.
-    monkeypatch.setattr("pytest_gpuio.targets.device_layout.check_unused", lambda _device: None)
+    monkeypatch.setattr("pytest_gpuio.targets.device_layout.check_unused", lambda _device, **_force: None)
     refused(device, rf"^{device} is held exclusively by something \(a mount, also of another container")
 
 
@@ -147,7 +158,8 @@ def test_partitioned(loop_over_tmpfs, label):
     device = loop_over_tmpfs(sector=512)
     run("sfdisk", "--quiet", device, feed=f"label: {label}\n,4M,L\n,4M,L\n")
     # The kernel was not told, only the bytes tell.
-    refused(device, r"holds a partition table \((GPT|MBR)\): clear it first \(wipefs --all\)")
+    kind = {"gpt": "GPT", "dos": "MBR"}[label]
+    only_with_force(device, rf"carries a partition table \({kind}\), so somebody", f"a partition table ({kind})")
 
 
 def test_partitions_that_the_kernel_knows(loop_over_tmpfs, mounted):
@@ -158,7 +170,9 @@ def test_partitions_that_the_kernel_knows(loop_over_tmpfs, mounted):
     if known.returncode or not Path(f"/dev/{name}p1").exists():
         pytest.skip(f"no partitions on loop devices here: {known.stderr.strip()}")
     try:
-        refused(device, rf"holds partitions \({name}p1, {name}p2\): name one of them")
+        with pytest.raises(TargetError, match=rf"holds partitions \({name}p1, {name}p2\): name one of them") as refusal:
+            lay_out(device)
+        assert "add --gpuio-force" in str(refusal.value)
         run("mkfs.ext4", "-q", f"{device}p2")
         point = mounted("ext4", f"{device}p2")
         refused(device, rf"^{device}: its partition {name}p2 is mounted at {point}")
@@ -166,6 +180,8 @@ def test_partitions_that_the_kernel_knows(loop_over_tmpfs, mounted):
             lay_out(f"{device}p1", allowed=[device])
         assert lay_out(f"{device}p1").path == f"{device}p1"
         assert (point / "lost+found").is_dir()
+        with pytest.raises(TargetError, match="is mounted at"):  # a partition in use is not overwritten by force
+            lay_out(device, force=True)
         run("umount", str(point))
         assert run("fsck.ext4", "-n", "-f", f"{device}p2").returncode == 0
     finally:
@@ -246,7 +262,9 @@ def test_members_of_volumes_that_are_not_running(loop_over_tmpfs, at, mark, what
     with Path(device).open("r+b") as file:
         file.seek(at)
         file.write(mark)
-    refused(device, f"is marked as {what}")
+    content = Path(device).read_bytes()
+    member = recognize(content[: 1 << 20], content[-(1 << 20) :], len(content)).member
+    only_with_force(device, f"carries the mark of a {what}", f"the mark of a {member}")
 
 
 def test_too_small(loop_over_tmpfs):

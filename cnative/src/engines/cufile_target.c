@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cufile_target.c - a worker's file and buffers, registered with cuFile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "buffers.h"
+#include "engines/cufile.h"
+#include "why.h"
+
+int gpuio_cufile_probe(const char *library, struct gpuio_why *why)
+{
+	struct gpuio_cufile_lib lib;
+	int rc = gpuio_cufile_lib_open(&lib, library, why);
+
+	gpuio_cufile_lib_close(&lib);
+	return rc;
+}
+
+static int register_file(struct cufile_target *target, struct gpuio_job *job)
+{
+	struct cufile_descriptor descriptor = {.type = CUFILE_HANDLE_TYPE_FD};
+	struct cufile_error error;
+
+	target->fd = fcntl(job->spec->fd, F_DUPFD_CLOEXEC, 3);
+	if (target->fd < 0) {
+		int err = errno;
+
+		gpuio_say(&job->why, "the target's descriptor cannot be duplicated (%s): raise ulimit -n, or lower jobs", strerror(err));
+		return -err;
+	}
+	descriptor.handle.fd = target->fd;
+	error = target->lib.handle_register(&target->file, &descriptor);
+	if (error.code == 0)
+		return 0;
+	target->file = NULL;
+	gpuio_say(&job->why, "cuFileHandleRegister refused the target (cuFile code %d)", error.code);
+	return -error.code;
+}
+
+static void register_buffers(struct cufile_target *target, struct gpuio_job *job)
+{
+	uint64_t bytes = slot_stride(job->spec->block) * job->slots;
+	struct cufile_error error = target->lib.buf_register(target->base, bytes, 0);
+
+	target->buffers = error.code == 0;
+	if (target->buffers)
+		job->effective |= GPUIO_KNOB_FIXED_BUFFERS;
+	else
+		gpuio_say(&job->why, "cuFileBufRegister refused %llu bytes (cuFile code %d, CUDA code %d)", (unsigned long long)bytes,
+			  error.code, error.cuda);
+}
+
+int gpuio_cufile_target_open(struct cufile_target *target, struct gpuio_job *job)
+{
+	int rc;
+
+	target->fd = -1;
+	rc = gpuio_cufile_lib_open(&target->lib, job->spec->library, &job->why);
+	if (rc)
+		return rc;
+	if (target->lib.use_count && target->lib.use_count() < 1) {
+		gpuio_say(&job->why, "the driver of this libcufile is not open in this process: it is opened once, before any run "
+			  "(gpuio_cufile_open)");
+		return -EBADF;
+	}
+	rc = register_file(target, job);
+	if (rc)
+		return rc;
+	target->base = job->ios[0].buf;
+	target->on_gpu = job->gpu >= 0;
+	if (job->spec->knobs & GPUIO_KNOB_FIXED_BUFFERS)
+		register_buffers(target, job);
+	return 0;
+}
+
+void gpuio_cufile_target_close(struct cufile_target *target)
+{
+	if (target->buffers)
+		target->lib.buf_deregister(target->base);
+	if (target->file)
+		target->lib.handle_deregister(target->file);
+	if (target->fd >= 0)
+		close(target->fd);
+	gpuio_cufile_lib_close(&target->lib);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* staged.c - the loop for GPU memory that is reached by copies: reads are copied in behind the I/O, writes out before it. */
+#include <errno.h>
+#include <sched.h>
+
+#include "schedule.h"
+#include "stage.h"
+#include "steps.h"
+
+struct staged {
+	uint64_t drawn;
+	unsigned waiting, offered; /* batch[offered .. offered + waiting) is still to be taken */
+	unsigned refusals;
+	int broken;
+	bool end, blocked;
+};
+
+static uint64_t under_way(const struct gpuio_worker *w, const struct staged *l)
+{
+	return outstanding(w) + l->waiting + w->stage->nready;
+}
+
+static bool drawn_all(const struct gpuio_worker *w, const struct staged *l)
+{
+	return l->drawn == w->share || l->end;
+}
+
+/* Whether another request may be drawn now: of an open loop, when it is due. Reads are drawn as the device has room, what is to be
+ * written is fetched ahead of it. */
+static bool may_draw(const struct gpuio_worker *w, const struct staged *l)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+
+	if (drawn_all(w, l) || w->nfree == 0 || w->sync_due || (spec->read_percent == 100 && under_way(w, l) >= spec->depth))
+		return false;
+	return !w->scheduled || intended(w, l->drawn) <= stamp(&w->ticker);
+}
+
+/* Draws requests: reads are ready at once, writes when their data has come from the GPU. */
+static int draw(struct gpuio_worker *w, struct staged *l)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+	struct gpuio_stage *s = w->stage;
+	struct gpuio_io **fetch = w->done; /* free for the moment */
+	uint32_t n = 0;
+
+	while (may_draw(w, l)) {
+		struct gpuio_io *io = w->free[--w->nfree];
+
+		io->offset = offsets_next(&w->offsets, &io->op);
+		io->result = GPUIO_UNUSED;
+		if (w->scheduled)
+			io->intended = intended(w, l->drawn);
+		l->drawn++;
+		if (io->op == GPUIO_READ) {
+			uint32_t place = s->ready_head + s->nready++;
+
+			s->ready[place < w->job.slots ? place : place - w->job.slots] = io;
+			continue;
+		}
+		fetch[n++] = io;
+		if (spec->sync == GPUIO_SYNC_EVERY && ++w->unsynced >= spec->sync_every)
+			w->sync_due = true;
+	}
+	if (n) {
+		uint64_t now;
+
+		flow_mark(&w->tally.total, stamp(&w->ticker));
+		w->tally.total.level += n;
+		now = stamp(&w->ticker);
+		for (uint32_t i = 0; i < n; i++)
+			fetch[i]->held = now;
+		return gpuio_stage_copy(w, fetch, n, true);
+	}
+	return 0;
+}
+
+static unsigned reads_among(struct gpuio_io *const *ios, unsigned n)
+{
+	unsigned reads = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		reads += ios[i]->op == GPUIO_READ;
+	return reads;
+}
+
+/* The whole way's steady stretch is the device's. */
+static void follow(struct gpuio_worker *w)
+{
+	struct gpuio_tally *t = &w->tally;
+
+	if (t->total.level > t->total.max)
+		t->total.max = t->total.level;
+	if (t->flow.on && !t->total.on)
+		flow_begin(&t->total, t->total.last, t->landed, w->total.sum_ns);
+	if (t->flow.over)
+		flow_settle(&t->total, t->landed, w->total.sum_ns);
+}
+
+/* Reads begin where they are offered (writes began when they were fetched). */
+static int offer_staged(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
+{
+	struct gpuio_flow *total = &w->tally.total;
+	unsigned reads = reads_among(ios, n);
+	int taken;
+
+	if (w->merged)
+		return offer(w, ios, n);
+	flow_mark(total, stamp(&w->ticker));
+	total->level += reads;
+	taken = offer(w, ios, n);
+	if (taken < (int)n) {
+		unsigned kept = taken < 0 ? 0 : (unsigned)taken;
+
+		total->level -= reads_among(ios + kept, n - kept);
+	}
+	follow(w);
+	return taken;
+}
+
+static void send_ready(struct gpuio_worker *w, struct staged *l)
+{
+	struct gpuio_stage *s = w->stage;
+
+	l->blocked = false;
+	while (!l->end && !l->blocked) {
+		int rc;
+
+		if (!l->waiting) {
+			uint64_t n = w->run->spec.depth - outstanding(w);
+
+			if (n > w->unit)
+				n = w->unit;
+			if (n > s->nready)
+				n = s->nready;
+			if (n == 0)
+				return;
+			l->offered = w->nqueued;
+			for (; l->waiting < n; l->waiting++, s->nready--) {
+				w->batch[l->offered + l->waiting] = s->ready[s->ready_head];
+				if (++s->ready_head == w->job.slots)
+					s->ready_head = 0;
+			}
+		}
+		rc = offer_staged(w, w->batch + l->offered, l->waiting);
+		if (rc < 0) {
+			l->broken = rc;
+			l->end = true;
+			return;
+		}
+		l->blocked = (unsigned)rc < l->waiting;
+		l->offered += (unsigned)rc;
+		l->waiting -= (unsigned)rc;
+		if (w->synchronous)
+			return;
+	}
+}
+
+/* What the engine has handed back: reads go on to the GPU, writes are over. */
+static int take_in(struct gpuio_worker *w, int n)
+{
+	struct gpuio_tally *t = &w->tally;
+	struct gpuio_io **reads = w->done;
+	uint32_t nreads = 0;
+	uint64_t now;
+
+	if (n <= 0)
+		return n;
+	/* Counted as the device's, but not free yet. */
+	w->nfree -= (uint32_t)n;
+	flow_mark(&t->total, stamp(&w->ticker));
+	now = stamp(&w->ticker);
+	for (int i = 0; i < n; i++) {
+		struct gpuio_io *io = w->done[i];
+
+		if (io->result != (int64_t)io->length) {
+			t->total.level--;
+			w->free[w->nfree++] = io;
+		} else if (io->op == GPUIO_WRITE) {
+			gpuio_stage_land(w, io, io->held, now);
+		} else {
+			io->reaped = now;
+			reads[nreads++] = io;
+		}
+	}
+	if (nreads) {
+		int rc = gpuio_stage_copy(w, reads, nreads, false);
+
+		if (rc)
+			return rc;
+	}
+	follow(w);
+	return n;
+}
+
+/* Merged requests begin with the call that reaps. */
+static void begin_merged(struct gpuio_worker *w)
+{
+	if (!w->nqueued)
+		return;
+	flow_mark(&w->tally.total, stamp(&w->ticker));
+	w->tally.total.level += reads_among(w->batch, w->nqueued);
+}
+
+static int reap(struct gpuio_worker *w, unsigned min)
+{
+	begin_merged(w);
+	return take_in(w, harvest(w, min));
+}
+
+static int reap_until(struct gpuio_worker *w, uint64_t target)
+{
+	begin_merged(w);
+	return take_in(w, wait_for_either(w, target));
+}
+
+/* Something is under way, with the engine or between the memories: waits for what can go on first. 0 or more, or -errno. */
+static int await(struct gpuio_worker *w, const struct staged *l)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+	bool copying = w->stage->count > 0, spins = spec->gpu.wait == GPUIO_WAIT_SPIN;
+	bool arrives = w->scheduled && !drawn_all(w, l) && w->nfree && !w->sync_due && !l->waiting;
+	int rc;
+
+	if (outstanding(w) == 0)
+		return gpuio_stage_retire(w, !(arrives && spec->arrival_wait == GPUIO_WAIT_SPIN));
+	if (w->synchronous || l->end)
+		return reap(w, 1);
+	if (arrives && spec->arrival_wait == GPUIO_WAIT_SPIN)
+		return reap(w, 0);
+	if (copying && (arrives || (outstanding(w) < spec->depth && !drawn_all(w, l)))) {
+		/* The copy is the shorter of the two. */
+		rc = reap(w, 0);
+		return rc == 0 && (arrives || !spins) ? gpuio_stage_retire(w, true) : rc;
+	}
+	if (arrives)
+		return reap_until(w, intended(w, l->drawn));
+	return reap(w, spec->reap_batch);
+}
+
+static int idle(struct gpuio_worker *w, struct staged *l)
+{
+	if (l->waiting || w->stage->nready) { /* refused though nothing is in flight */
+		if (++l->refusals >= MAX_REFUSALS)
+			return -EAGAIN;
+		sched_yield();
+	} else if (w->sync_due) {
+		gpuio_sync_file(w, false);
+		flow_leave_out(&w->tally.total, stamp(&w->ticker));
+	} else if (w->scheduled && w->run->spec.arrival_wait == GPUIO_WAIT_SLEEP) {
+		sleep_until(rest_until(w, intended(w, l->drawn)));
+	}
+	return 0;
+}
+
+static int run_staged(struct gpuio_worker *w, struct staged *l)
+{
+	struct gpuio_tally *t = &w->tally;
+
+	for (;;) {
+		int rc = gpuio_stage_retire(w, false);
+
+		if (rc >= 0 && !l->end && halted(w))
+			l->end = t->stopped = true;
+		if (rc >= 0 && !l->end)
+			rc = draw(w, l);
+		if (rc < 0)
+			return rc;
+		send_ready(w, l);
+		if (l->end && !t->flow.over) {
+			flow_mark(&t->flow, stamp(&w->ticker));
+			settle(w);
+			flow_mark(&t->total, stamp(&w->ticker));
+			follow(w);
+		}
+		if (outstanding(w) == 0 && w->stage->count == 0) {
+			if (l->end || (drawn_all(w, l) && !l->waiting && !w->stage->nready && !w->sync_due))
+				return l->broken;
+			rc = idle(w, l);
+		} else {
+			l->refusals = 0;
+			rc = await(w, l);
+		}
+		if (rc < 0)
+			return l->broken ? l->broken : rc;
+		if (t->errors >= GPUIO_MAX_ERRORS)
+			l->end = true;
+	}
+}
+
+/* The GPU must not go on with host memory that a next window uses otherwise. */
+static void quiesce(struct gpuio_worker *w)
+{
+	struct gpuio_stage *s = w->stage;
+
+	for (unsigned i = 0; i < w->side->nstreams; i++)
+		w->side->device->cuda->stream_synchronize(w->side->streams[i]);
+	s->head = s->count = s->line_head = s->line_count = s->ready_head = s->nready = 0;
+}
+
+int gpuio_staged_loop(struct gpuio_worker *w)
+{
+	struct gpuio_side *side = w->side;
+	struct gpuio_tally *t = &w->tally;
+	struct staged l = {0};
+	uint64_t bad = 0, first = 0;
+	bool counts = w->stage->verifies && side->kernel;
+	int rc = 0;
+
+	if (counts)
+		rc = gpuio_device_findings_reset(side->device, &side->findings, w->job.slots, &w->job.why);
+	if (rc == 0)
+		rc = run_staged(w, &l);
+	quiesce(w);
+	if (rc == 0 && counts)
+		rc = gpuio_device_findings_read(side->device, &side->findings, side->streams[0], &bad, &first, &w->job.why);
+	if (bad && (t->bad == 0 || first < t->first_bad_offset))
+		t->first_bad_offset = first;
+	t->bad += bad;
+	return rc;
+}

@@ -1,0 +1,1 @@
+"""Verdicts from records: pure functions of finished results, on any machine."""

@@ -1,0 +1,59 @@
+"""NVMe again: a drive of Optane's model, what protects a drive in use, and a driver without poll queues."""
+
+import json
+
+import pytest
+from vmlab.devices import optane_qemu
+from vmlab.errors import LabUnavailable
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="session")
+def share(boot, tmp_path_factory):
+    """What the job left."""
+    try:
+        program = optane_qemu(tmp_path_factory.mktemp("qemu"))
+    except LabUnavailable as error:
+        pytest.skip(str(error))
+    outcome = boot("guards", "nvme", "nvme4k", "ext4", program=program)
+    assert outcome.missing == {}
+    return outcome.share
+
+
+def read(share, name):
+    return json.loads((share / f"{name}.json").read_text())
+
+
+def test_optane_is_known_by_its_model(share):
+    told = read(share, "optane")
+    assert told["failures"] == []
+    assert told["voids"] == [] or {void["gate"] for void in told["voids"]} == {"depth_achieved"}
+    measured = [cell["axes"] for cell in told["cells"]] + [void["axes"] for void in told["voids"]]
+    assert {axes["medium"] for axes in measured} == {"nvme_optane"}
+    assert {axes["datapath"] for axes in measured} == {"io_uring", "io_uring_full"}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("unnamed", "is a raw device, and measuring overwrites what it holds (--gpuio-allow-destroy names /dev/nvme"),
+        ("held", " is held by dm-"),
+        ("mounted", " is mounted at /mnt/ext4"),
+    ],
+)
+def test_a_drive_in_use_or_not_given_up_is_left_alone(share, target, said):
+    told = read(share, "refused")
+    assert told["cells"] == []
+    (reason,) = [failure["reason"] for failure in told["failures"] if f"|target={target}|" in failure["case"]]
+    assert said in reason
+    before, after = read(share, "checksums")
+    assert before == after
+
+
+def test_without_poll_queues_polling_is_skipped_with_the_remedy(share):
+    told = read(share, "unpolled")
+    assert len(told["skips"]) == 2
+    assert all("modprobe nvme poll_queues=N" in skip["reason"] for skip in told["skips"])
+    # The drive itself works as before.
+    assert [cell["axes"]["datapath"] for cell in (*told["cells"], *told["voids"])] == ["io_uring"]

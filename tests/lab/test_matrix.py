@@ -1,0 +1,160 @@
+"""Every data path on every medium, on real Linux drivers: what each is found to be, and that the right bytes moved."""
+
+import json
+import shutil
+
+import pytest
+from vmlab.devices import ALL, DEVICES
+from vmlab.matrix import Fate, fates, table
+
+pytestmark = pytest.mark.lab
+
+#: What each device is found to be.
+MEDIA = {
+    "nvme": "nvme_ssd",
+    "nvme4k": "nvme_ssd",
+    "nvme_generic": "nvme_ssd",
+    "nvme4k_generic": "nvme_ssd",
+    "dm": "nvme_ssd",
+    "md": "nvme_ssd",
+    "ext4": "nvme_ssd",
+    "loop": "nvme_ssd",
+    "sata_ssd": "sata_ssd",
+    "hdd": "hdd",
+    "virtio": "virtual",
+    "pmem": "pmem",
+    "dax": "pmem",
+    "devdax": "pmem",
+    "virtio_pmem": "virtual",
+    "null_blk": "null_blk",
+    "zram": "ram",
+    "brd": "ram",
+    "tmpfs": "ram",
+    "nvmeof": "nvmeof",
+}
+GENERIC = {"nvme_generic", "nvme4k_generic"}
+#: Devices that can be polled here, by the kernel's own word (queue/io_poll).
+POLLED = {"nvme", "nvme4k", "dm", "null_blk", "nvmeof"}
+PLAIN = ("psync", "libaio", "io_uring", "io_uring_sqpoll", "mmap")
+POLLING = ("io_uring_iopoll", "io_uring_full")
+
+
+@pytest.fixture(scope="session")
+def outcome(boot):
+    """Outcome of the one boot with every device."""
+    if shutil.which("mkfs.xfs", path="/usr/sbin:/sbin") is None:
+        pytest.skip("needs mkfs.xfs (apt-get install xfsprogs)")
+    return boot("matrix", "all", deadline_s=900)
+
+
+@pytest.fixture(scope="session")
+def found(outcome, tables, kernel):
+    found = fates(outcome.share / "matrix.json")
+    rows = [(name, f"{MEDIA[name]}: {DEVICES[name].title}") for name in MEDIA if name in outcome.devices]
+    paths = tuple(dict.fromkeys(path for _, path in found))
+    shown = dict(found)
+    for path in POLLING:
+        if found["ext4", path].state == "FAILED":
+            # A limit of the kernel, which the gate found: judged in a test of its own.
+            shown["ext4", path] = Fate(
+                "reads", f"Linux {kernel.version} does not poll for writes to files (path_proved)"
+            )
+    tables["medium x data path (emulated devices, real drivers; ok = the right bytes by the right path)"] = table(
+        rows, paths, shown
+    )
+    return found
+
+
+def test_every_device_was_built(outcome):
+    assert outcome.missing == {}
+    assert set(MEDIA) <= set(outcome.devices)
+    assert set(MEDIA) == {name for name in ALL if not name.startswith(("under_", "files"))}
+
+
+@pytest.mark.parametrize("name", MEDIA)
+def test_each_device_is_known_for_what_it_is(found, outcome, name):
+    told = json.loads((outcome.share / "matrix.json").read_text())
+    media = {
+        dict(part.split("=", 1) for part in each["case"].split("|")[1:])["medium"]
+        for kind in ("cells", "voids", "skips", "failures")
+        for each in told[kind]
+        if f"|target={name}|" in each["case"]
+    }
+    assert media == {MEDIA[name]}
+
+
+@pytest.mark.parametrize("path", PLAIN)
+@pytest.mark.parametrize("name", sorted(set(MEDIA) - GENERIC - {"devdax"}))
+def test_plain_paths_move_the_right_bytes_everywhere(found, name, path):
+    if (name, path) == ("tmpfs", "mmap"):
+        # Its page cache cannot be emptied, and a mapping that is not DAX is measured cold unless asked otherwise.
+        assert found[name, path].reason.startswith("needs cold_cache: ")
+        return
+    assert found[name, path].state == "ok", found[name, path]
+
+
+@pytest.mark.parametrize("path", POLLING)
+@pytest.mark.parametrize("name", sorted(set(MEDIA) - GENERIC - {"devdax", "ext4"}))
+def test_polling_works_where_there_are_poll_queues_and_is_refused_elsewhere(found, name, path):
+    fate = found[name, path]
+    if name in POLLED:
+        assert fate.state == "ok", fate
+    else:
+        assert fate.state == "n/a"
+        assert fate.reason.startswith("needs io_poll: ")
+
+
+@pytest.mark.parametrize("name", sorted(GENERIC))
+def test_passthrough_commands_move_the_right_bytes(found, name):
+    assert found[name, "io_uring_cmd"].state == "ok", found[name, "io_uring_cmd"]
+    others = {path: fate for (target, path), fate in found.items() if target == name and path != "io_uring_cmd"}
+    assert others
+    assert all(fate.state == "n/a" and fate.reason.startswith("needs file_io: ") for fate in others.values())
+
+
+def test_no_cell_is_blank(found, outcome):
+    paths = {path for _, path in found}
+    blank = [(name, path) for name in MEDIA for path in paths if (name, path) not in found]
+    assert blank == []
+    assert [(key, fate) for key, fate in found.items() if fate.state == "n/a" and not fate.reason] == []
+
+
+def test_kernels_that_do_not_poll_for_writes_to_files_are_found_out(found, outcome, kernel):
+    reads = fates(outcome.share / "matrix.json", "micro/randread")
+    for path in POLLING:
+        assert reads["ext4", path].state == "ok", reads["ext4", path]
+        if kernel.release < (6, 6):
+            assert found["ext4", path].state == "ok"
+        else:
+            assert "path_proved: asked for" in found["ext4", path].reason
+            assert found["ext4", path].reason.endswith(": not polled")
+
+
+def test_polled_requests_interrupt_nobody(outcome):
+    """The kernel's own counts around each cell, against the requests that the cell says it made."""
+    notes = [json.loads(line) for line in (outcome.share / "interrupts.jsonl").read_text().splitlines()]
+    seen = {
+        note["datapath"]: note["interrupts"] / note["ios"]
+        for note in notes
+        if note["target"] == "nvme4k" and note["workload"] == "micro/randrw70"
+    }
+    # Its first cell also laid it out.
+    assert seen["io_uring"] > 0.1, notes
+    assert seen["io_uring_iopoll"] < 0.02, notes
+
+
+def test_nvme_over_tcp_is_not_taken_for_a_local_drive(outcome):
+    told = json.loads((outcome.share / "probe_nvmeof.json").read_text())["target"]
+    assert told["medium"] == "nvmeof"
+    assert {device["transport"] for device in told["devices"]} == {"tcp"}
+    # Its model is an Optane's: where it is decides, not what it is.
+    assert {device["model"] for device in told["devices"]} == {"INTEL SSDPE21K375GA"}
+
+
+def test_dax_with_map_sync(found):
+    if not any(path == "dax" for _, path in found):
+        pytest.skip("no dax data path in this version")
+    assert found["dax", "dax"].state == "ok", found["dax", "dax"]
+    # Persistent memory of a host's file cannot promise MAP_SYNC, block devices cannot be mapped so.
+    for name in set(MEDIA) - GENERIC - {"dax", "devdax"}:
+        assert found[name, "dax"].state == "n/a", (name, found[name, "dax"])
