@@ -264,7 +264,7 @@ class CellRun:
                 warm_up.reason = "broken off"
                 return ios, warm_up
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 64.0)
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
