@@ -120,6 +120,9 @@ int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uin
 int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
 void gpuio_memory_free(struct gpuio_memory *memory);
 
+/* memcpy to persistent memory; then every byte has left the CPU's caches. 1, or 0 where this CPU cannot promise that. */
+int gpuio_persist(void *to, const void *from, uint64_t bytes);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
 enum { GPUIO_READ = 0, GPUIO_WRITE = 1, GPUIO_FSYNC = 2 /* of a record only */ };
@@ -328,6 +331,7 @@ uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* eve
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
 /* What the engine says of how it was opened, "name=value ..." (worker 0's word); "" = nothing. */
 void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts);
+uint32_t gpuio_slots(const struct gpuio_run *run); /* requests of each worker: its depth, and those that are being copied */
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */

@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser, sweep: str) -> None:
     part.add_argument("--seed", metavar="N", type=int, help="of everything drawn at random")
 
     cache = parser.add_argument_group("cache, for traces of requests")
-    cache.add_argument("--model", metavar="NAME", help="a model of `gpuio model list`, or FILE.toml#NAME")
+    cache.add_argument("--model", metavar="NAME", help="a model of `gpuio model list`, or FILE.toml:NAME")
     cache.add_argument("--kv-dtype", choices=tuple(DTYPES), default="fp16", help="of the cache; default %(default)s")
     cache.add_argument(
         "--tp", metavar="RANKS", type=int, default=1, help="tensor-parallel ranks; one rank's I/O is shown"

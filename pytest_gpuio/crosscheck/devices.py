@@ -92,6 +92,24 @@ def loop_over_tmpfs(size: int) -> Iterator[str]:
                 _run("losetup", "--detach", device)
 
 
+@contextlib.contextmanager
+def ext4_on_loop(size: int) -> Iterator[Path]:
+    """A new ext4 file system on a loop device over tmpfs, with room for a file of ``size`` bytes.
+
+    Raises:
+        CapabilityMissing: not root, or loop devices, mkfs.ext4 or mount cannot be had.
+    """
+    with loop_over_tmpfs(size + size // 4 + (64 << 20)) as device, tempfile.TemporaryDirectory() as folder:
+        for command in (("mkfs.ext4", "-q", "-F", device), ("mount", device, folder)):
+            made = _run(*command)
+            if made.returncode != 0:
+                raise CapabilityMissing(f"{command[0]} failed on {device}: {made.stderr.strip()}.")
+        try:
+            yield Path(folder)
+        finally:
+            _run("umount", folder)
+
+
 def _need_root(what: str) -> None:
     if os.geteuid() != 0:
         raise CapabilityMissing(f"needs root, to make {what}.")

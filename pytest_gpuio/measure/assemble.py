@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
+from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
 from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
-from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.placement import device_nodes, worker_distance
@@ -19,7 +19,20 @@ from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results import histogram
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
+from pytest_gpuio.results.record import (
+    CellRecord,
+    Copies,
+    Cpu,
+    Device,
+    Distribution,
+    Drift,
+    Gpu,
+    GpuShare,
+    Latency,
+    OpenLoop,
+    Placement,
+    Replayed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,12 @@ def _cpu(seen: Observed) -> Cpu:
     )
 
 
+def cpu_seconds(seen: Observed) -> float:
+    """All CPU seconds of the windows: the child's, interrupts outside of tasks, and processes that work for it."""
+    cpu = _cpu(seen)
+    return cpu["cores_used"] * seen.totals.seconds
+
+
 def _polling(seen: Observed) -> list[float]:
     """CPU seconds of each thread that polls: rings' kernel threads, and workers that never sleep."""
     spins = seen.path.polls or (seen.plan.open_loop and seen.plan.arrival_wait == "spin")
@@ -129,6 +148,7 @@ def _distribution(values: Mapping[str, Any]) -> Distribution:
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
+    whole = outcome["latency"].get("total")
     slat = _distribution(outcome["latency"]["slat"])
     merged = "merged_wait" in outcome["knobs"]
     reason = (
@@ -136,7 +156,7 @@ def _latency(outcome: Mapping[str, Any]) -> Latency:
     )
     observable = slat["count"] > 0
     return {
-        "lat": _distribution(outcome["latency"]["lat"]),
+        "lat": _distribution(whole if whole and whole["count"] else outcome["latency"]["lat"]),
         "clat": _distribution(outcome["latency"]["clat"]),
         "slat": slat if observable else None,
         "slat_reason": None if observable else reason,
@@ -156,6 +176,40 @@ def _open_loop(seen: Observed) -> OpenLoop | None:
         "achieved_rate": seen.totals.ios / seen.totals.seconds,
         "lag": _distribution(seen.outcome["latency"]["lag"]),
         "response": _distribution(seen.outcome["latency"]["response"]),
+    }
+
+
+def _gpu_share(share: Mapping[str, Any]) -> GpuShare:
+    rate = share["bytes"] / 1e9 / share["seconds"] if share["seconds"] > 0 else 0.0
+    return cast("GpuShare", {**share, "gb_per_s": rate})
+
+
+def _gpu(seen: Observed) -> Gpu | None:
+    plan, outcome = seen.plan, seen.outcome
+    if not plan.gpus:
+        return None
+    found = outcome["gpu"]
+    copies: Copies | None = None
+    if outcome["latency"]["copy"]["count"]:
+        copies = {
+            "wait": plan.copies.wait,
+            "streams": plan.copies.streams,
+            "ahead": found["slots"] - plan.qd,
+            "calls": sum(w["copies"] for w in outcome["windows"]),
+            "bytes": sum(w["copied_bytes"] for w in outcome["windows"]),
+            "staging_bytes": found["pinned_bytes"],
+            "staging_huge_bytes": min(outcome["buffers"]["huge_bytes"], found["pinned_bytes"]),
+            "map_seconds": found["map_seconds"],
+            "pin_seconds": found["pin_seconds"],
+            "device": _distribution(outcome["latency"]["lat"]),
+            "latency": _distribution(outcome["latency"]["copy"]),
+            "in_flight": seen.totals.total_in_flight,
+        }
+    return {
+        "driver_version": found["driver_version"],
+        "check": plan.copies.check,
+        "shares": [_gpu_share(share) for share in found["shares"]],
+        "copies": copies,
     }
 
 
@@ -187,7 +241,7 @@ def _placement(seen: Observed) -> Placement:
     }
 
 
-def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay: Replayed | None = None) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
@@ -256,11 +310,13 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "resident_after": outcome["resident_after"],
         },
         open_loop=_open_loop(seen),
+        gpu=_gpu(seen),
         surroundings=outcome["surroundings"],
         gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
     )

@@ -20,11 +20,13 @@ from pytest_gpuio.results.record import (
     Distribution,
     Effective,
     Gate,
+    Gpu,
     Latency,
     LibraryCalls,
     Metered,
     OpenLoop,
     Placement,
+    Replayed,
     Requested,
     Surroundings,
     Syncs,
@@ -164,11 +166,13 @@ def cell_record(
     target: Target,
     cache: Cache,
     open_loop: OpenLoop | None,
+    gpu: Gpu | None,
     surroundings: Surroundings,
     gates: Sequence[Gate],
     setup_seconds: float,
     seed: int,
     profile: str,
+    replay: Replayed | None = None,
     cufile: CuFile | None = None,
     library: LibraryCalls | None = None,
 ) -> CellRecord:
@@ -217,12 +221,15 @@ def cell_record(
         "target": target,
         "cache": cache,
         "open_loop": open_loop,
+        "gpu": gpu,
         "surroundings": surroundings,
         "gates": list(gates),
         "setup_seconds": setup_seconds,
         "seed": seed,
         "profile": profile,
     }
+    if replay is not None:
+        made["replay"] = replay
     if cufile is not None:
         made["cufile"] = cufile
     if library is not None:

@@ -297,6 +297,11 @@ class LibraryRun:
             room.close()
 
     @property
+    def slots(self) -> int:
+        """Buffers of each worker: one for each request in flight."""
+        return self.spec.depth
+
+    @property
     def effective_knobs(self) -> frozenset[str]:
         """None: libraries have settings instead, see :meth:`library_values`."""
         return frozenset()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gpuio.cli import main
+from pytest_gpuio.cli.trace import parser
 from pytest_gpuio.phases import traces
+from pytest_gpuio.phases.kv_cache import GRANULARITIES
 from pytest_gpuio.phases.traces.writers import WRITERS
 
 SHARED = Path(os.environ.get("GPUIO_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
@@ -234,3 +236,24 @@ def test_the_published_trace_from_the_command_line(said):
     # GiB/s of workloads.md 1.3; the spread of the last step makes the span 0.1 % longer.
     assert found["storage"]["read_bytes_per_s"] / 2**30 == pytest.approx(1.64, rel=0.02)
     assert found["storage"]["written_bytes_per_s"] / 2**30 == pytest.approx(3.23, rel=0.02)
+
+
+def test_the_page_names_what_there_is():
+    page = (Path(__file__).resolve().parents[3] / "docs/traces.md").read_text(encoding="utf-8")
+    first = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert set(first) - {"--granularity", "--to"} == {*traces.FORMATS, *WRITERS, *GRANULARITIES}
+    flags = set(re.findall(r"--[a-z][a-z-]+", parser().format_help()))
+    theirs = {"--name", "--read", "--ioengine", "--iodepth", "--direct", "--io-trace-log", "--read_iolog"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z_-]+", page)) - theirs <= flags
+
+
+def test_the_python_example_of_the_page_runs(monkeypatch):
+    source = SHARED / "mooncake/conversation_trace.jsonl"
+    if not source.is_file():
+        pytest.skip(f"{source} is not here")
+    page = (Path(__file__).resolve().parents[3] / "docs/traces.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(source.parent)
+    names = {}
+    exec(example, names)
+    assert names["records"].bytes_of(1) > 0

@@ -110,7 +110,7 @@ def objects(schema, place="$"):
 
 #: Blocks of some data paths or suites only: a record without them has none.
 OPTIONAL = {
-    "cell": {"cufile", "library", "gpu_meter", "gate_policy"},
+    "cell": {"cufile", "library", "replay", "gpu_meter", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
     "axes": {"gpus"},
@@ -126,7 +126,7 @@ def test_objects_are_closed_and_complete_except_free_maps():
             assert set(schema.get("required", ())) == required, place
         else:
             free.append(place.split(".")[-1] if not place.endswith("items") else place.split(".")[-2])
-    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "settings"]
+    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "over_ms", "parameters", "settings"]
 
 
 def test_the_golden_record_is_valid(record):
