@@ -243,6 +243,7 @@ int gpuio_sweep(struct gpuio_run *run, uint64_t *checked, uint64_t *bad, uint64_
 uint32_t gpuio_effective_knobs(const struct gpuio_run *run);
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why);
 void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts);
+uint32_t gpuio_slots(const struct gpuio_run *run);
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker);
 int gpuio_close(struct gpuio_run *run);
 int gpuio_offsets(const struct gpuio_spec *spec, uint32_t worker, uint64_t n, uint64_t *offsets, uint8_t *ops);

@@ -328,6 +328,7 @@ uint32_t gpuio_effective_knobs(const struct gpuio_run *run); /* GPUIO_KNOB_* eve
 void gpuio_knob_reason(const struct gpuio_run *run, struct gpuio_why *why); /* why an asked knob is off; "" = none is */
 /* What the engine says of how it was opened, "name=value ..." (worker 0's word); "" = nothing. */
 void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts);
+uint32_t gpuio_slots(const struct gpuio_run *run); /* requests of each worker: its depth, and those that are being copied */
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker); /* its io_uring, for /proc/self/fdinfo; -1 = has none */
 /* Waits at most 2 s for the workers; -EBUSY when one is stuck in the kernel: the run is leaked on purpose and the
  * process should be given up. */

@@ -73,13 +73,16 @@ static int check_arrivals(const struct gpuio_spec *spec, struct gpuio_why *why)
 	return 0;
 }
 
-static int check_gpus(const struct gpuio_spec *spec, struct gpuio_why *why)
+static int check_gpus(const struct gpuio_spec *spec, const struct gpuio_engine *engine, struct gpuio_why *why)
 {
 	const struct gpuio_gpu_spec *gpu = &spec->gpu;
 
 	for (uint32_t i = 0; gpu->ordinals && i < spec->jobs; i++)
 		if (gpu->ordinals[i] < 0)
 			REFUSE(-EINVAL, "GPU %" PRId32 " of worker %" PRIu32 ": GPUs are numbered from 0", gpu->ordinals[i], i);
+	if (gpu->ordinals && spec->replay.records && !(engine->flags & GPUIO_ENGINE_NEEDS_GPU))
+		REFUSE(-ENOTSUP, "records into GPU memory: the engine %s reaches it by copies, which the replay of records does not make "
+		       "yet; use host memory as destination", engine->name);
 	if (gpu->wait > GPUIO_WAIT_SPIN)
 		REFUSE(-EINVAL, "wait %" PRIu32 " for copies is not known: use sleep or spin", gpu->wait);
 	if (gpu->check > GPUIO_GPU_COPY)
@@ -119,7 +122,7 @@ int gpuio_spec_check(const struct gpuio_spec *spec, const struct gpuio_engine *e
 	if (rc == 0)
 		rc = check_arrivals(spec, why);
 	if (rc == 0)
-		rc = check_gpus(spec, why);
+		rc = check_gpus(spec, engine, why);
 	if (rc == 0)
 		rc = gpuio_replay_check(spec, engine_moves_data(engine), why);
 	if (rc == 0)

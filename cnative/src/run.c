@@ -401,6 +401,11 @@ void gpuio_facts(const struct gpuio_run *run, struct gpuio_why *facts)
 	*facts = run->workers[0].job.facts;
 }
 
+uint32_t gpuio_slots(const struct gpuio_run *run)
+{
+	return run->workers[0].job.slots;
+}
+
 int gpuio_ring_fd(const struct gpuio_run *run, uint32_t worker)
 {
 	return worker < run->spec.jobs ? run->workers[worker].job.ring_fd : -1;

@@ -106,7 +106,7 @@ int gpuio_side_poison(struct gpuio_worker *w)
 int gpuio_side_stamp(struct gpuio_worker *w, const struct gpuio_io *io)
 {
 	const struct gpuio_cuda *cuda = w->side->device->cuda;
-	uint64_t seed = w->run->spec.pattern_seed;
+	uint64_t seed = w->run->seeds[io->file];
 	struct gpuio_side *s = w->side;
 	cuda_ptr at = side_address(s, io->index);
 	int rc;
@@ -132,7 +132,7 @@ int gpuio_side_check_back(struct gpuio_worker *w, const struct gpuio_io *io, boo
 	int rc = gpuio_cuda_say(cuda, cuda->memcpy_to_host(s->scratch, side_address(s, io->index), io->length), &w->job.why,
 				"copying data back from GPU %d", s->device->ordinal);
 
-	*bad = rc == 0 && gpuio_pattern_check(s->scratch, io->length, io->offset, w->run->spec.pattern_seed, first) > 0;
+	*bad = rc == 0 && gpuio_pattern_check(s->scratch, io->length, io->offset, w->run->seeds[io->file], first) > 0;
 	return rc;
 }
 
@@ -147,7 +147,7 @@ int gpuio_side_check(struct gpuio_worker *w, const struct gpuio_io *io, bool *ba
 		return gpuio_side_check_back(w, io, bad, first);
 	rc = gpuio_device_findings_reset(s->device, &s->findings, w->job.slots, &w->job.why);
 	if (rc == 0)
-		rc = gpuio_device_check(s->device, &s->findings, io->index, at, io->length, io->offset, w->run->spec.pattern_seed,
+		rc = gpuio_device_check(s->device, &s->findings, io->index, at, io->length, io->offset, w->run->seeds[io->file],
 					s->streams[0], &w->job.why);
 	if (rc == 0)
 		rc = gpuio_device_findings_read(s->device, &s->findings, s->streams[0], &found, first, &w->job.why);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuFile engines against a stand-in library (libs/standin_cufile.c): threads, depth, data, errors. */
+/* The cuFile engines against a stand-in library (standin/libcufile.c): threads, depth, data, errors. */
 #include <errno.h>
 
 #include "fixture.h"
 
-#define LIBRARY "./standin_cufile.so"
+#define LIBRARY "./standin_libcufile.so"
 #define MIB (UINT64_C(1) << 20)
 
 static void settle(struct fixture *f, const char *engine, uint32_t jobs, uint32_t depth)

@@ -264,6 +264,11 @@ class Run:
         return text(why.text)
 
     @property
+    def slots(self) -> int:
+        """Requests of each worker: its depth, and those being copied where GPU memory is reached by copies."""
+        return int(native().lib.gpuio_slots(self._open))
+
+    @property
     def ring_fds(self) -> tuple[int, ...]:
         """Descriptor of each worker's io_uring, as in ``/proc/self/fdinfo``; -1 where the engine has none."""
         run = self._open

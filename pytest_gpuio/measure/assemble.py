@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
@@ -18,7 +18,19 @@ from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
-from pytest_gpuio.results.record import CellRecord, Cpu, Device, Distribution, Drift, Latency, OpenLoop, Placement
+from pytest_gpuio.results.record import (
+    CellRecord,
+    Copies,
+    Cpu,
+    Device,
+    Distribution,
+    Drift,
+    Gpu,
+    GpuShare,
+    Latency,
+    OpenLoop,
+    Placement,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ def _distribution(values: Mapping[str, Any]) -> Distribution:
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
+    whole = outcome["latency"].get("total")
     slat = _distribution(outcome["latency"]["slat"])
     merged = "merged_wait" in outcome["knobs"]
     reason = (
@@ -134,7 +147,7 @@ def _latency(outcome: Mapping[str, Any]) -> Latency:
     )
     observable = slat["count"] > 0
     return {
-        "lat": _distribution(outcome["latency"]["lat"]),
+        "lat": _distribution(whole if whole and whole["count"] else outcome["latency"]["lat"]),
         "clat": _distribution(outcome["latency"]["clat"]),
         "slat": slat if observable else None,
         "slat_reason": None if observable else reason,
@@ -154,6 +167,40 @@ def _open_loop(seen: Observed) -> OpenLoop | None:
         "achieved_rate": seen.totals.ios / seen.totals.seconds,
         "lag": _distribution(seen.outcome["latency"]["lag"]),
         "response": _distribution(seen.outcome["latency"]["response"]),
+    }
+
+
+def _gpu_share(share: Mapping[str, Any]) -> GpuShare:
+    rate = share["bytes"] / 1e9 / share["seconds"] if share["seconds"] > 0 else 0.0
+    return cast("GpuShare", {**share, "gb_per_s": rate})
+
+
+def _gpu(seen: Observed) -> Gpu | None:
+    plan, outcome = seen.plan, seen.outcome
+    if not plan.gpus:
+        return None
+    found = outcome["gpu"]
+    copies: Copies | None = None
+    if outcome["latency"]["copy"]["count"]:
+        copies = {
+            "wait": plan.copies.wait,
+            "streams": plan.copies.streams,
+            "ahead": found["slots"] - plan.qd,
+            "calls": sum(w["copies"] for w in outcome["windows"]),
+            "bytes": sum(w["copied_bytes"] for w in outcome["windows"]),
+            "staging_bytes": found["pinned_bytes"],
+            "staging_huge_bytes": min(outcome["buffers"]["huge_bytes"], found["pinned_bytes"]),
+            "map_seconds": found["map_seconds"],
+            "pin_seconds": found["pin_seconds"],
+            "device": _distribution(outcome["latency"]["lat"]),
+            "latency": _distribution(outcome["latency"]["copy"]),
+            "in_flight": seen.totals.total_in_flight,
+        }
+    return {
+        "driver_version": found["driver_version"],
+        "check": plan.copies.check,
+        "shares": [_gpu_share(share) for share in found["shares"]],
+        "copies": copies,
     }
 
 
@@ -254,6 +301,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
             "resident_after": outcome["resident_after"],
         },
         open_loop=_open_loop(seen),
+        gpu=_gpu(seen),
         surroundings=outcome["surroundings"],
         gates=[{"gate": g.gate, "class": g.kind, "state": g.state, "detail": g.detail} for g in gates],
         setup_seconds=outcome["setup_seconds"],

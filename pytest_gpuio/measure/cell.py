@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpuio.core.errors import CellVoid, GpuioError
 from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library
 from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
@@ -122,6 +123,7 @@ class CellRun:
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
+        self._shares = Shares(())
         self._fd = -1
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
@@ -153,6 +155,7 @@ class CellRun:
             stack.push(run)
             self._cufile = open_meter(plan)
             setup_seconds = time.monotonic() - started
+            self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
             observed = self._measure(run, ios, restart=True)
@@ -170,6 +173,13 @@ class CellRun:
                 swept = run.sweep()
                 sweep = {"checked": swept.checked, "bad": swept.bad, "first_bad": swept.first_bad_offset}
             info = self._pool.info()
+            if plan.gpus:
+                observed["gpu"] = self._shares.values() | {
+                    "slots": run.slots,
+                    "map_seconds": info.map_seconds,
+                    "pin_seconds": info.pin_seconds,
+                    "pinned_bytes": info.pinned_bytes,
+                }
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
@@ -189,8 +199,8 @@ class CellRun:
                 "knob_reason": run.knob_reason or None,
                 "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
-                    "bytes": plan.in_flight * plan.bs,
-                    "huge_bytes": min(info.huge_bytes, plan.in_flight * plan.bs),
+                    "bytes": run.slots * plan.jobs * plan.bs,
+                    "huge_bytes": min(info.huge_bytes, run.slots * plan.jobs * plan.bs),
                 },
                 "clock": {
                     "source": self._clock.source,
@@ -280,6 +290,7 @@ class CellRun:
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         around = self._surroundings()
+        self._shares = Shares(plan.gpus)
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
@@ -292,6 +303,7 @@ class CellRun:
                 stop_reason = "interrupted"
                 break
             windows.append(window)
+            self._shares.add(window)
             spent = (window.end_ns - window.start_ns) / 1e9
             seconds += spent
             costs.append(spent / max(window.ios, 1))

@@ -39,6 +39,8 @@ class Totals:
         seconds: sum of the windows' durations. costs: seconds per I/O of each window.
         in_flight: time-weighted mean of requests in flight, from the counter at submit and reap.
         little_ratio: throughput x mean latency over ``in_flight``.
+        total_in_flight, total_little_ratio: the same from before submission until bytes are in GPU memory, where it is
+            reached by copies; ``in_flight`` is then the device's part. None elsewhere.
         device_ratio: block-layer bytes over completed bytes less what may straddle the ends.
         relative_ci: half-width of the mean cost's 95 % confidence interval over the mean, autocorrelation considered.
         half_change: relative change of cost from the first to the second half of the windows.
@@ -62,6 +64,8 @@ class Totals:
     shortest_s: float
     in_flight: float | None
     little_ratio: float | None
+    total_in_flight: float | None
+    total_little_ratio: float | None
     device: DeviceView | None
     device_ratio: float | None
     resident_growth: int | None
@@ -81,16 +85,16 @@ def _sum(windows: Sequence[Mapping[str, Any]], name: str) -> Any:
     return sum(window[name] for window in windows)
 
 
-def _steady(windows: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
+def _steady(windows: Sequence[Mapping[str, Any]], part: str, mean: str) -> tuple[float | None, float | None]:
     """Mean in flight, and Little's ratio against it, weighted by each window's steady time."""
-    time = _sum(windows, "steady_ns")
+    time = sum(w.get(f"{part}_ns", 0) for w in windows)
     if not time:
         return None, None
-    in_flight = sum(w["mean_in_flight"] * w["steady_ns"] for w in windows) / time
+    in_flight = sum(w[mean] * w[f"{part}_ns"] for w in windows) / time
     predicted = sum(
-        w["steady_rate"] * (w["steady_lat_ns"] / w["steady_ios"]) / 1e9 * w["steady_ns"]
+        w[f"{part}_rate"] * (w[f"{part}_lat_ns"] / w[f"{part}_ios"]) / 1e9 * w[f"{part}_ns"]
         for w in windows
-        if w["steady_ios"]
+        if w[f"{part}_ios"]
     )
     return in_flight, (predicted / time / in_flight if in_flight > 0 else None)
 
@@ -145,7 +149,8 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
     durations = [(w["end_ns"] - w["start_ns"]) / 1e9 for w in windows]
     costs = tuple(seconds / max(w["ios"], 1) for seconds, w in zip(durations, windows, strict=True))
     failed = next((w for w in windows if w["errors"]), windows[0])
-    in_flight, little = _steady(windows)
+    in_flight, little = _steady(windows, "steady", "mean_in_flight")
+    total_in_flight, total_little = _steady(windows, "total", "total_in_flight")
     device, ratio = _device(plan, outcome["counters"], _sum(windows, "reads"), _sum(windows, "writes"), sum(durations))
     before, after = outcome["resident_before"], outcome["resident_after"]
     sweep = outcome["sweep"] or {"checked": 0, "bad": 0, "first_bad": 0}
@@ -166,6 +171,8 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
         shortest_s=min(durations),
         in_flight=in_flight,
         little_ratio=little,
+        total_in_flight=total_in_flight,
+        total_little_ratio=total_little,
         device=device,
         device_ratio=ratio,
         resident_growth=None if before is None or after is None else after - before,

@@ -63,7 +63,10 @@ class Distribution(TypedDict):
 
 
 class Latency(TypedDict):
-    """Total latency, completion latency (after submit .. reaped), and submission latency with its reason if null."""
+    """Total latency, completion latency (after submit .. reaped), and submission latency with its reason if null.
+
+    The total ends when the bytes are in the destination memory; the others are the storage device's part.
+    """
 
     lat: Distribution
     clat: Distribution
@@ -307,6 +310,59 @@ class OpenLoop(TypedDict):
     response: Distribution
 
 
+class GpuShare(TypedDict):
+    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end."""
+
+    ordinal: int
+    name: str
+    uuid: str
+    bus_id: str
+    workers: int
+    ios: int
+    bytes: int
+    seconds: float
+    gb_per_s: float
+    cpu_seconds: float
+
+
+class Copies(TypedDict):
+    """How bytes went between page-locked host memory and GPU memory, beside the I/O.
+
+    ``wait``, ``streams`` (of each worker) and ``ahead`` (staging slots beyond the depth) were asked for or chosen;
+    ``calls`` counts copies, fewer than requests where neighbours went together, and ``bytes`` what they moved, gaps
+    included. ``staging_bytes`` of host memory were mapped in ``map_seconds`` and page-locked in ``pin_seconds``, once
+    for many cells and outside every window. ``device`` is the latency at the storage device, ``latency`` that of the
+    copies (as seen by the worker, which looks when it has nothing to send), ``in_flight`` the mean number of requests
+    on their whole way.
+    """
+
+    wait: str
+    streams: int
+    ahead: int
+    calls: int
+    bytes: int
+    staging_bytes: int
+    staging_huge_bytes: int
+    map_seconds: float
+    pin_seconds: float
+    device: Distribution
+    latency: Distribution
+    in_flight: float | None
+
+
+class Gpu(TypedDict):
+    """The GPUs at the end of the way, and how data was checked there.
+
+    ``copies`` is null where the data path reaches GPU memory by itself; ``driver_version`` is the CUDA version that the
+    driver knows.
+    """
+
+    driver_version: str
+    check: str
+    shares: list[GpuShare]
+    copies: Copies | None
+
+
 class LongestWait(TypedDict):
     """The thread of the measuring child that was ready to run without a CPU for longest, and for how many seconds."""
 
@@ -426,6 +482,7 @@ class CellRecord(TypedDict):
     target: Target
     cache: Cache
     open_loop: OpenLoop | None
+    gpu: Gpu | None
     surroundings: Surroundings
     gates: list[Gate]
     setup_seconds: float

@@ -138,7 +138,10 @@ def data_verified(seen: Observed) -> Finding:
     if seen.plan.verify == "none":
         return Finding("unknown", "switched off by --gpuio-verify=none")
     return judge(
-        checked > 0, f"{checked:,} blocks checked in destination memory" if checked else "no block was checked"
+        checked > 0,
+        f"{checked:,} blocks checked in {'GPU memory' if seen.plan.gpus else 'destination memory'}"
+        if checked
+        else "no block was checked",
     )
 
 

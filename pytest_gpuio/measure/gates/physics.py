@@ -31,10 +31,12 @@ def littles_law(seen: Observed) -> Finding:
         return Finding(
             "unknown", f"{seen.totals.in_flight or 0.0:.2f} requests in flight: too few to weigh against the clock"
         )
-    return judge(
-        abs(ratio - 1.0) <= LITTLE_TOLERANCE,
-        f"throughput x mean latency is {ratio:.3f} of the requests counted in flight (limit 1 +- {LITTLE_TOLERANCE})",
-    )
+    worst, detail = abs(ratio - 1.0), f"throughput x mean latency is {ratio:.3f} of the requests counted in flight"
+    total = seen.totals.total_little_ratio
+    if total is not None:
+        worst = max(worst, abs(total - 1.0))
+        detail += f" at the device, and {total:.3f} of those on their whole way to or from GPU memory"
+    return judge(worst <= LITTLE_TOLERANCE, f"{detail} (limit 1 +- {LITTLE_TOLERANCE})")
 
 
 def open_loop_lag(seen: Observed) -> Finding:

@@ -312,6 +312,11 @@ class LibraryRun:
         return ()
 
     @property
+    def slots(self) -> int:
+        """Blocks of memory for each job."""
+        return self.spec.depth
+
+    @property
     def facts(self) -> str:
         """Empty: see :meth:`library_values`."""
         return ""

@@ -127,6 +127,7 @@ def make_record(**changes):
         },
         "cache": {"mode": "direct", "resident_before": 0, "resident_after": 0},
         "open_loop": None,
+        "gpu": None,
         "surroundings": {
             "steal_share": 0.0,
             "steal_ticks": 0,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * standin_cufile.c - a stand-in for NVIDIA's libcufile, written by us, for our own logic only: it moves bytes with pread and pwrite
+ * libcufile.c - a stand-in for NVIDIA's libcufile, written by us, for our own logic only: it moves bytes with pread and pwrite
  * (memory that the CPU reaches) and counts them as whatever route it is told to play. No machine here has direct storage.
  *
  * Environment:
@@ -22,6 +22,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_BATCH 128u
+#define TAG (UINT64_C(1) << 62) /* on addresses of the GPU memory that libcuda's stand-in gives out */
 
 struct error {
 	int32_t code, cuda;
@@ -256,8 +257,9 @@ static void count(int op, uint64_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-static ssize_t move(int op, int fd, void *to, size_t size, int64_t at)
+static ssize_t move(int op, int fd, void *address, size_t size, int64_t at)
 {
+	void *to = (void *)((uintptr_t)address & ~(uintptr_t)TAG);
 	int32_t code = op == READS ? fault("read") : 0;
 	ssize_t moved;
 
