@@ -309,6 +309,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         profile=context.profile,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
+        gpu_meter=outcome.get("gpu_meter"),
     )
     if seen.proof.route is not None:
         made["effective"]["route"] = seen.proof.route

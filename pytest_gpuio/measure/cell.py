@@ -12,11 +12,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library
+from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library, gpus
 from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
-from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
@@ -105,7 +106,9 @@ def open_run(
     if plan.cufile is not None:
         from pytest_gpuio.measure import cufile
 
-        cufile.opened(plan.cufile)
+        if plan.engine in LIBRARIES:
+            load_library(plan.engine)
+        cufile.opened(plan.cufile, shared=plan.engine in LIBRARIES)
     spec = run_spec(plan, fd, arrivals)
     if plan.engine not in LIBRARIES:
         return Run(spec, clock, pool, stop)
@@ -123,6 +126,7 @@ class CellRun:
         self._emit = emit
         self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
+        self._gpus: GpuMeter | None = None
         self._shares = Shares(())
         self._fd = -1
         #: The target has a page cache; commands to an NVMe generic device go past it.
@@ -154,6 +158,9 @@ class CellRun:
             run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule)
             stack.push(run)
             self._cufile = open_meter(plan)
+            if plan.gpus:
+                self._gpus = GpuMeter({gpu.ordinal: gpu.uuid for gpu in gpus() if gpu.ordinal in plan.gpus})
+                stack.callback(self._gpus.close)
             setup_seconds = time.monotonic() - started
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
@@ -296,6 +303,8 @@ class CellRun:
         counters_before = read_counters(plan.counted)
         if self._cufile is not None:
             self._cufile.begin()
+        if self._gpus is not None:
+            self._gpus.begin()
         stop_reason: StopReason | None = None
         while stop_reason is None:
             window = self._window(run, ios)
@@ -315,6 +324,7 @@ class CellRun:
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         counters_after = read_counters(plan.counted)
+        gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
         interrupts_after = interrupts.read(plan.interrupt_names)
         serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
@@ -328,6 +338,7 @@ class CellRun:
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
             "cufile": cufile,
+            "gpu_meter": gpu_meter,
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],

@@ -97,6 +97,11 @@ class Session:
         """End every child; bounded."""
         self._children.close_all()
 
+    @property
+    def bad_ends(self) -> Sequence[str]:
+        """Sentences about children that crashed or hung when they were asked to end, after all they had measured."""
+        return self._children.bad_ends
+
     def _probe(self, name: str, target: str | None) -> str | None:
         params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:

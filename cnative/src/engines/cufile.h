@@ -9,7 +9,7 @@
 
 struct cufile_target {
 	struct gpuio_cufile_lib lib;
-	int fd;        /* a duplicate of its own: cuFile registers a descriptor once */
+	int fd;        /* its own: cuFile registers a descriptor once */
 	void *file;    /* NULL = not registered */
 	char *base;    /* the worker's buffers, one after another */
 	bool buffers;  /* they are registered */

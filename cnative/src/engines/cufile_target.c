@@ -2,6 +2,7 @@
 /* cufile_target.c - a worker's file and buffers, registered with cuFile. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,17 +19,30 @@ int gpuio_cufile_probe(const char *library, struct gpuio_why *why)
 	return rc;
 }
 
+/* The file once more, with no flags but those that decide how bytes move: cuFile refuses descriptors that were opened with
+ * O_NOFOLLOW, O_NOATIME or O_TMPFILE (5019). The link in /proc leads to the open file itself, whatever lies at its name by now. */
+static int open_again(int fd)
+{
+	int flags = fcntl(fd, F_GETFL), again;
+	char link[32];
+
+	if (flags < 0)
+		return -errno;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	again = open(link, (flags & (O_ACCMODE | O_DIRECT | O_DSYNC)) | O_CLOEXEC);
+	return again < 0 ? -errno : again;
+}
+
 static int register_file(struct cufile_target *target, struct gpuio_job *job)
 {
 	struct cufile_descriptor descriptor = {.type = CUFILE_HANDLE_TYPE_FD};
 	struct cufile_error error;
 
-	target->fd = fcntl(job->spec->fd, F_DUPFD_CLOEXEC, 3);
+	target->fd = open_again(job->spec->fd);
 	if (target->fd < 0) {
-		int err = errno;
-
-		gpuio_say(&job->why, "the target's descriptor cannot be duplicated (%s): raise ulimit -n, or lower jobs", strerror(err));
-		return -err;
+		gpuio_say(&job->why, "the target cannot be opened once more for cuFile (%s): raise ulimit -n, or lower jobs",
+			  strerror(-target->fd));
+		return target->fd;
 	}
 	descriptor.handle.fd = target->fd;
 	error = target->lib.handle_register(&target->file, &descriptor);
