@@ -342,6 +342,9 @@ EXPORT struct error cuFileBatchIOSubmit(void *handle, unsigned n, struct batch_i
 		return answer(code);
 	if (batch->count + n > batch->size)
 		return answer(5037);
+	/* The real one was seen to lose an entry then. */
+	if (batch->count)
+		return answer(5040);
 	memcpy(batch->waiting + batch->count, ios, n * sizeof(*ios));
 	batch->count += n;
 	pthread_mutex_lock(&lock);
