@@ -160,9 +160,8 @@ static void send_ready(struct gpuio_worker *w, struct staged *l)
 static int take_in(struct gpuio_worker *w, int n)
 {
 	struct gpuio_tally *t = &w->tally;
-	struct gpuio_io **reads = w->done;
-	uint32_t nreads = 0;
 	uint64_t now;
+	int rc;
 
 	if (n <= 0)
 		return n;
@@ -180,17 +179,12 @@ static int take_in(struct gpuio_worker *w, int n)
 			gpuio_stage_land(w, io, io->held, now);
 		} else {
 			io->reaped = now;
-			reads[nreads++] = io;
+			w->stage->gathered[w->stage->ngathered++] = io;
 		}
 	}
-	if (nreads) {
-		int rc = gpuio_stage_copy(w, reads, nreads, false);
-
-		if (rc)
-			return rc;
-	}
 	follow(w);
-	return n;
+	rc = gpuio_stage_flush(w);
+	return rc ? rc : n;
 }
 
 /* Merged requests begin with the call that reaps. */
@@ -228,6 +222,8 @@ static int await(struct gpuio_worker *w, const struct staged *l)
 		return reap(w, 1);
 	if (arrives && spec->arrival_wait == GPUIO_WAIT_SPIN)
 		return reap(w, 0);
+	if (w->stage->ngathered) /* else it would wait for the device, too */
+		return gpuio_stage_retire(w, true);
 	if (copying && (arrives || (outstanding(w) < spec->depth && !drawn_all(w, l)))) {
 		/* The copy is the shorter of the two. */
 		rc = reap(w, 0);
@@ -260,6 +256,8 @@ static int run_staged(struct gpuio_worker *w, struct staged *l)
 	for (;;) {
 		int rc = gpuio_stage_retire(w, false);
 
+		if (rc >= 0)
+			rc = gpuio_stage_flush(w);
 		if (rc >= 0 && !l->end && halted(w))
 			l->end = t->stopped = true;
 		if (rc >= 0 && !l->end)
@@ -295,7 +293,7 @@ static void quiesce(struct gpuio_worker *w)
 
 	for (unsigned i = 0; i < w->side->nstreams; i++)
 		w->side->device->cuda->stream_synchronize(w->side->streams[i]);
-	s->head = s->count = s->line_head = s->line_count = s->ready_head = s->nready = 0;
+	s->head = s->count = s->line_head = s->line_count = s->ready_head = s->nready = s->ngathered = 0;
 }
 
 int gpuio_staged_loop(struct gpuio_worker *w)

@@ -57,6 +57,13 @@ pytest . --gpuio-target fast=/mnt/nvme0 --benchmark-json after.json
 gpuio compare --between=mean,ops before.json after.json
 ```
 
+`conftest.py` leaves out suites that take long, write much or need a file of yours; name one to run it, or take it off
+the list:
+
+```
+pytest mlperf inference/test_mixes.py --gpuio-target fast=/mnt/nvme0
+```
+
 `pytest --help` lists the `--gpuio-*` options, `gpuio --help` the rest.
 """
 
@@ -85,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
         GpuioError: the package holds no suites, or a file cannot be written; what was written is taken back.
     """
     folder: Path = arguments.folder
-    content = {**suites(), "conftest.py": _CONFTEST, "README.md": _README}
+    content = suites()
+    left_out = content.pop("conftest.py", "").partition('"""\n\n')[2]
+    content |= {"conftest.py": f"{_CONFTEST}\n{left_out}" if left_out else _CONFTEST, "README.md": _README}
     write_new(folder, content)
     sys.stdout.write("".join(f"{folder / name}\n" for name in content))
     sys.stdout.write(f"\nNow: pytest {folder} --gpuio-target NAME=PATH --benchmark-json before.json\n")
@@ -93,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def suites(package: Traversable | None = None) -> dict[str, str]:
-    """The packaged suites: text by path relative to their folder.
+    """The packaged suites, and what their conftest.py leaves out: text by path relative to their folder.
 
     Args:
         package: the package's folder; that of pytest_gpuio by default.
@@ -156,5 +165,5 @@ def _python_files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, 
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _python_files(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".py") and entry.name not in ("__init__.py", "conftest.py"):
+        elif entry.name.endswith(".py") and entry.name != "__init__.py":
             yield f"{prefix}{entry.name}", entry.read_text(encoding="utf-8")

@@ -83,7 +83,6 @@ class Ours:
             deadline_s=data_bytes / 5e6 + _LAYOUT_SILENCE_S,
             silence_s=_LAYOUT_SILENCE_S,
         )
-        laid.pop("reused")
         return PreparedTarget(**laid)
 
     def measure(self, plan: Plan, family: str = "crosscheck") -> Measured:

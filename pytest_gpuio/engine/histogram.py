@@ -53,6 +53,24 @@ class Histogram:
         """Count one value of ``ns`` nanoseconds, 0 to 2^64 - 1."""
         native().lib.gpuio_hist_add(self._hist, ns)
 
+    def to_bytes(self) -> bytes:
+        """The whole histogram, for another process of this machine."""
+        return bytes(native().ffi.buffer(self._hist)[:])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Histogram:
+        """Inverse of :meth:`to_bytes`.
+
+        Raises:
+            EngineError: the bytes are not as many.
+        """
+        made = cls.empty()
+        room = native().ffi.buffer(made._hist)  # noqa: SLF001 - it is one of us
+        if len(data) != len(room):
+            raise EngineError(f"{len(data)} bytes are no histogram of {len(room)}")
+        room[:] = data
+        return made
+
     def bins(self) -> dict[int, int]:
         """Bin index to number of values, for the bins that have any."""
         if not self._hist.count:

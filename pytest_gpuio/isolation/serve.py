@@ -69,7 +69,7 @@ def serve(handlers: Mapping[str, Handler], at_exit: Callable[[], None] | None = 
     if EXIT in handlers:
         raise ValueError(f"{EXIT!r} is the operation that ends a child; name the handler differently")
     name, requests, replies, word, parent = _arguments()
-    _die_with(parent)
+    die_with(parent)
     # The terminal's Ctrl-C is the parent's to judge: it sets the stop word and waits for the answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
@@ -116,7 +116,7 @@ def _arguments() -> tuple[str, int, int, int, int]:
     return sys.argv[2], requests, replies, word, parent
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Has the kernel kill this process when the parent's thread that started it ends, kill -9 included."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
 from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
-from pytest_gpuio.measure import drift
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
 from pytest_gpuio.measure.placement import device_nodes, worker_distance
@@ -30,6 +30,7 @@ from pytest_gpuio.results.record import (
     Latency,
     OpenLoop,
     Placement,
+    Replayed,
 )
 
 
@@ -102,6 +103,12 @@ def _cpu(seen: Observed) -> Cpu:
         polling_s=_polling(seen),
         metered=seen.outcome["cpu"],
     )
+
+
+def cpu_seconds(seen: Observed) -> float:
+    """All CPU seconds of the windows: the child's, interrupts outside of tasks, and processes that work for it."""
+    cpu = _cpu(seen)
+    return cpu["cores_used"] * seen.totals.seconds
 
 
 def _polling(seen: Observed) -> list[float]:
@@ -198,6 +205,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         }
     return {
         "driver_version": found["driver_version"],
+        "cores": found["cores"],
         "check": plan.copies.check,
         "shares": [_gpu_share(share) for share in found["shares"]],
         "copies": copies,
@@ -232,7 +240,7 @@ def _placement(seen: Observed) -> Placement:
     }
 
 
-def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> CellRecord:
+def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay: Replayed | None = None) -> CellRecord:
     """The record of a measured cell, as it goes into ``extra_info["gpuio"]``."""
     cell, plan, outcome, totals = context.cell, seen.plan, seen.outcome, seen.totals
     windows = outcome["windows"]
@@ -307,6 +315,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult]) -> Cel
         setup_seconds=outcome["setup_seconds"],
         seed=plan.seed,
         profile=context.profile,
+        replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
         gpu_meter=outcome.get("gpu_meter"),

@@ -8,11 +8,22 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library, gpus
+from pytest_gpuio.engine import (
+    HISTOGRAMS,
+    Clock,
+    Histogram,
+    Pool,
+    Run,
+    RunSpec,
+    Window,
+    find_library,
+    gpus,
+    results_for,
+)
 from pytest_gpuio.measure import interrupts, surroundings
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
@@ -22,6 +33,7 @@ from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
+from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -30,6 +42,7 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
     from pytest_gpuio.measure.cufile import CuFileMeter
+    from pytest_gpuio.measure.ranks import Ranks
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
@@ -45,6 +58,8 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
             "gpus": plan.gpus, "copy_wait": copies.wait, "copy_streams": copies.streams, "copy_ahead": copies.ahead,
             "gpu_check": copies.check,
         }  # fmt: skip
+    if plan.replay is not None:
+        fields["arrival_wait"] = plan.arrival_wait
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -79,6 +94,11 @@ def run_spec(plan: Plan, fd: int, arrivals: array[int] | None = None) -> RunSpec
     )
 
 
+def run_spec_of(plan: Plan) -> RunSpec:
+    """The engine's view of a plan without a file yet."""
+    return run_spec(plan, -1)
+
+
 @contextmanager
 def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
@@ -96,9 +116,15 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
 
 
 def open_run(
-    plan: Plan, fd: int, clock: Clock, pool: Pool, stop: memoryview, arrivals: array[int] | None = None
+    plan: Plan,
+    fd: int,
+    clock: Clock,
+    pool: Pool,
+    stop: memoryview,
+    arrivals: array[int] | None = None,
+    fds: tuple[int, ...] = (),
 ) -> Run | LibraryRun:
-    """What makes the windows: the compiled engine, or a library's calls.
+    """What makes the windows: the compiled engine, or a library's calls. ``fds`` are a model's files.
 
     Raises:
         EngineError: it cannot be opened. CapabilityMissing: the library is not there after all.
@@ -110,6 +136,8 @@ def open_run(
             load_library(plan.engine)
         cufile.opened(plan.cufile, shared=plan.engine in LIBRARIES)
     spec = run_spec(plan, fd, arrivals)
+    if plan.replay is not None:
+        spec = replace(spec, fd=-1, replay=loaded_replay(plan.replay, fds))
     if plan.engine not in LIBRARIES:
         return Run(spec, clock, pool, stop)
     return open_library(plan, spec, fd, stop)
@@ -124,13 +152,25 @@ class CellRun:
         self._pool = pool
         self._stop = stop
         self._emit = emit
-        self._meter = CpuMeter(plan.daemons, controlled=plan.max_time >= LEAST_CONTROL_S)
+        self._shares = Shares(())
+        self._ranks: Ranks | None = None
+        others: tuple[int, ...] = ()
+        if plan.replay is not None and plan.replay.parts:
+            # Only here: what it takes to start processes is no part of other cells' start.
+            from pytest_gpuio.measure.ranks import Ranks
+
+            self._ranks = Ranks(plan, run_spec_of, clock, stop)
+            others = self._ranks.pids
+        self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
         self._gpus: GpuMeter | None = None
-        self._shares = Shares(())
         self._fd = -1
+        #: Descriptor, first byte and bytes of what the cell works on in the page cache.
+        self._regions: list[tuple[int, int, int]] = []
+        self._results: BinaryIO | None = None
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
+        self._group_results: array[int] = array("Q")
         self._progress_at = time.monotonic()
 
     def outcome(self) -> dict[str, Any]:
@@ -147,15 +187,34 @@ class CellRun:
         started = time.monotonic()
         with ExitStack() as stack:
             stack.callback(self._meter.close)
+            if self._ranks is not None:
+                stack.callback(self._ranks.close)
             direct = None
+            fds: tuple[int, ...] = ()
+            if plan.replay is not None:
+                fds = stack.enter_context(opened_files(plan, plan.replay))
+                self._results = stack.enter_context(open(plan.replay.results, "ab"))  # noqa: PTH123
             if plan.path is not None:
-                self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                generic = False
+                if plan.replay is None:
+                    self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
+                    self._regions = [(self._fd, plan.region_offset, plan.region_bytes)]
+                else:
+                    self._fd = fds[0]
+                    files = zip(fds, plan.replay.files, strict=True)
+                    self._regions = [(fd, file.data_offset, file.data_bytes) for fd, file in files]
                 self._paged = not generic and not plan.mapped
                 direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             self._prepare_cache()
             resident_before = self._resident()
             schedule = draw_schedule(plan)
-            run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule)
+            run: Run | LibraryRun
+            if self._ranks is None:
+                run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
+            else:
+                from pytest_gpuio.measure.ranks import RankedRun
+
+                run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
             stack.push(run)
             self._cufile = open_meter(plan)
             if plan.gpus:
@@ -164,7 +223,7 @@ class CellRun:
             setup_seconds = time.monotonic() - started
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
-            ios, warm_up = self._warm_up(run, None if schedule is None else len(schedule))
+            ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -220,16 +279,17 @@ class CellRun:
         """Bytes of the region in the page cache."""
         if not self._paged:
             return None
-        return resident_bytes(self._fd, self._plan.region_offset, self._plan.region_bytes)
+        return sum(resident_bytes(*region) for region in self._regions)
 
     def _prepare_cache(self) -> None:
         plan = self._plan
         if not self._paged:
             return
         if plan.cache == "hot":
-            warm(self._fd, plan.region_offset, plan.region_bytes)
+            for region in self._regions:
+                warm(*region)
             return
-        left = drop(self._fd, plan.region_offset, plan.region_bytes, flush=plan.foreign_zeros is None)
+        left = sum(drop(*region, flush=plan.foreign_zeros is None) for region in self._regions)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
         if plan.cache == "cold" and left:
@@ -258,7 +318,11 @@ class CellRun:
         if self._plan.cache == "cold":
             self._prepare_cache()
         self._meter.begin_window()
-        window = run.window(ios)
+        if self._plan.replay is not None and isinstance(run, Run):
+            groups = self._plan.replay.groups_count
+            window = run.replay(0, groups, self._group_results or results_for(groups))
+        else:
+            window = run.window(ios)
         self._meter.end_window(window)
         return window
 
@@ -306,6 +370,8 @@ class CellRun:
         if self._gpus is not None:
             self._gpus.begin()
         stop_reason: StopReason | None = None
+        if self._plan.replay is not None:
+            self._group_results = results_for(self._plan.replay.groups_count)
         while stop_reason is None:
             window = self._window(run, ios)
             if window.stopped:
@@ -313,6 +379,8 @@ class CellRun:
                 break
             windows.append(window)
             self._shares.add(window)
+            if self._results is not None:
+                self._results.write(self._group_results)
             spent = (window.end_ns - window.start_ns) / 1e9
             seconds += spent
             costs.append(spent / max(window.ios, 1))
@@ -420,11 +488,17 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
     """
     with ExitStack() as stack:
         fd = -1
-        if plan.path is not None:
+        if plan.path is not None and plan.replay is None:
             fd, _generic = stack.enter_context(opened_target(plan, plan.path))
-        run = open_run(plan, fd, clock, pool, stop)
+        fds: tuple[int, ...] = ()
+        if plan.replay is not None:
+            fds = stack.enter_context(opened_files(plan, plan.replay))
+        run = open_run(plan, fd, clock, pool, stop, fds=fds)
         stack.push(run)
-        window = run.window(min(plan.in_flight, plan.blocks))
+        if plan.replay is not None and isinstance(run, Run):
+            window = run.replay(0, plan.replay.groups_count, results_for(plan.replay.groups_count))
+        else:
+            window = run.window(min(plan.in_flight, plan.blocks))
         checked = bad = 0
         if plan.foreign_zeros is None:
             swept = run.sweep()

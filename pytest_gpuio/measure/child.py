@@ -78,7 +78,9 @@ class Handlers:
             direct_alignment,
             is_allowed,
             lay_out,
+            lay_out_devdax,
             lay_out_device,
+            look_at_devdax,
             look_at_device,
             raw_device,
         )
@@ -96,7 +98,10 @@ class Handlers:
         if device is None:
             target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
         elif not params["writes"] and not is_allowed(device, params["allow_destroy"]):
-            target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
+            if device.devdax:
+                target = look_at_devdax(device, params["data_bytes"])
+            else:
+                target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
             if isinstance(target, FoundContent):
                 busy = ", which others use: their I/O may disturb the figures" if target.used else ""
                 text = (
@@ -104,7 +109,7 @@ class Handlers:
                 )
                 emit("progress", stage="overwrite", text=text)
         else:
-            target = lay_out_device(
+            target = (lay_out_devdax if device.devdax else lay_out_device)(
                 device,
                 params["data_bytes"],
                 allowed=params["allow_destroy"],
@@ -124,6 +129,13 @@ class Handlers:
             "memory_alignment": None if alignment is None else alignment.memory,
             "alignment_source": None if alignment is None else alignment.source,
         }
+
+    def lay_out_files(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
+        """Make sure that the files of a model are there: ``files`` is a list of paths and bytes."""
+        from pytest_gpuio.measure.replay import lay_out_files
+
+        word = stop_word()
+        return lay_out_files(params["folder"], params["files"], emit, lambda: bool(word[0] != 0))
 
     def measure(self, params: dict[str, Any], emit: Any) -> dict[str, Any]:
         """Measure the cell of a plan."""
@@ -160,6 +172,7 @@ def main() -> None:
             "gpus": handlers.gpus,
             "cufile": handlers.cufile,
             "lay_out": handlers.lay_out,
+            "lay_out_files": handlers.lay_out_files,
             "measure": handlers.measure,
             "smoke": handlers.smoke,
         },

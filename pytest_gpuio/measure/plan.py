@@ -37,6 +37,59 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayFile:
+    """One file of a model, laid out: where its data begins, how many bytes it has, and the seed of its pattern."""
+
+    path: str
+    data_offset: int
+    data_bytes: int
+    pattern_seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankPart:
+    """What one rank issues in a process of its own; ``numbers``: a file with its groups' numbers among all (uint32)."""
+
+    records: str
+    groups: str
+    numbers: str
+    chains: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """Records that one window issues.
+
+    Attributes:
+        records, groups: files with the engine's own arrays. results: file that takes each measured window's results.
+        files: what the records are about; one without a path for a data path that moves no data.
+        chains, groups_count: numbers. concurrency: chains at work at the same time; 0 = all.
+        ios, bytes: of one window, fsyncs not counted.
+        timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
+        parts: of each rank, when each has a process; empty = one process does it all.
+    """
+
+    records: str
+    groups: str
+    results: str
+    files: tuple[ReplayFile, ...]
+    chains: int
+    groups_count: int
+    concurrency: int
+    ios: int
+    bytes: int
+    timed: bool
+    least_s: float
+    parts: tuple[RankPart, ...] = ()
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:
+        """Inverse of ``asdict`` and JSON."""
+        files = tuple(ReplayFile(**file) for file in params["files"])
+        return cls(**{**params, "files": files, "parts": tuple(RankPart(**part) for part in params["parts"])})
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How one cell is to be measured.
 
@@ -63,6 +116,7 @@ class Plan:
         gpus: ordinal of the GPU that each worker's bytes end in; empty = host memory. copies: how they get there.
         cufile: how cuFile's driver is opened in the child, None = not at all.
         daemons: process ids outside whose CPU is added.
+        replay: records to issue instead of drawn offsets; a window is one pass over them.
         numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
         foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
@@ -109,6 +163,7 @@ class Plan:
     cufile: CuFileMode | None = None
     copies: Copies = field(default_factory=Copies)
     mapped: bool = False
+    replay: ReplayPlan | None = None
     numa: str = "near"
     node: int | None = None
     foreign_zeros: float | None = None
@@ -127,6 +182,8 @@ class Plan:
     def least_ios(self) -> int:
         """Completions a window needs at least, so that ramp and drain weigh little (gate ``enough_io``)."""
         # In an open loop the depth is a ceiling, not what keeps the window full.
+        if self.replay is not None:
+            return 1  # its beginning and end are part of what the model is about
         return LEAST_DEPTHS * (1 if self.open_loop else self.in_flight)
 
     @property
@@ -142,4 +199,5 @@ class Plan:
     def from_params(cls, params: Mapping[str, Any]) -> Plan:
         """Inverse of :meth:`to_params`, after JSON turned tuples into lists."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
-        return cls(**values | {"copies": Copies(**values["copies"])})
+        replay = values["replay"] and ReplayPlan.from_params(values["replay"])
+        return cls(**values | {"copies": Copies(**values["copies"]), "replay": replay})

@@ -14,9 +14,10 @@ from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
-from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, VerifyMode
+from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, ReplayPlan, VerifyMode
+from pytest_gpuio.measure.records import check_model
 from pytest_gpuio.media import Medium
-from pytest_gpuio.phases import AnyWorkload, Durability, RecordModel
+from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
 from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
 
@@ -173,14 +174,11 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
-    if isinstance(workload, RecordModel):
-        raise ConfigError(f"{workload.name} issues given records, which this version does not measure yet.")
     wanted_nodes(effort.numa, ())
     choose_poller_cpus(path, choose_cpus(cell.workers, affinity()), affinity())
-    if subject.arrivals.kind != "closed" and workload.round == "region":
-        raise ConfigError(
-            f"{workload.name} is one pass over the target per round and has no arrivals: use --gpuio-arrivals=closed."
-        )
+    if subject.arrivals.kind != "closed" and (isinstance(workload, RecordModel) or workload.round == "region"):
+        why = "has times of its own" if isinstance(workload, RecordModel) else "is one pass over the target per round"
+        raise ConfigError(f"{workload.name} {why} and has no arrivals: use --gpuio-arrivals=closed.")
     if path.synchronous and cell.qd > 1:
         raise ConfigError(
             f"{path.name} has one request in flight per job: use --gpuio-jobs={cell.qd} instead of qd {cell.qd}."
@@ -190,10 +188,13 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
             f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
             f"another data path on the namespace's block device, or another workload."
         )
-    if path.engine in LIBRARIES:
-        check_library(subject, effort)
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
+    if isinstance(workload, RecordModel):
+        check_model(cell, path, file)
+        return
+    if path.engine in LIBRARIES:
+        check_library(subject, effort)
     if workload.round == "region" and path.moves_data:
         least = LEAST_DEPTHS * cell.qd * cell.workers * cell.bs
         if effort.region_bytes < least:
@@ -210,7 +211,7 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
         direct=path.moves_data and cell.cache == "direct" and not path.mapped,
-        alignment=direct_alignment(_nearest_existing(file)) if path.moves_data else None,
+        alignment=direct_alignment(nearest_existing(file)) if path.moves_data else None,
         aio=path.engine == "libaio",
     )
 
@@ -222,7 +223,7 @@ def check_library(subject: Subject, effort: Effort) -> None:
         ConfigError: with the remedy.
     """
     cell, workload = subject.cell, subject.workload
-    assert not isinstance(workload, RecordModel), "refused before"
+    assert not isinstance(workload, RecordModel), "check_model comes first"
     refused = {
         f"both reads and writes ({workload.name})": 0 < workload.read_percent < 100,
         f"arrivals on a schedule ({subject.arrivals})": subject.arrivals.kind != "closed",
@@ -240,53 +241,68 @@ def check_library(subject: Subject, effort: Effort) -> None:
         )
 
 
-def _nearest_existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """The file, or the folder it will be made in: until it is there, its device's word is the best there is."""
     while not path.exists():
         path = path.parent
     return path
 
 
-def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort: Effort) -> Plan:
-    """The plan of a cell on its prepared target.
+def make_plan(
+    subject: Subject,
+    prepared: PreparedTarget,
+    medium: Medium,
+    effort: Effort,
+    replay: ReplayPlan | None = None,
+) -> Plan:
+    """The plan of a cell on its prepared target; for a model with what one window issues.
 
     Raises:
         CapabilityMissing: too few CPUs for a path that polls.
     """
     cell, path, workload = subject.cell, subject.path, subject.workload
-    assert not isinstance(workload, RecordModel), "refused by check_before_layout"
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    cpus = choose_cpus(cell.workers, available)
+    # Each rank has the cell's jobs.
+    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
-    window_bytes = effort.region_bytes if workload.round == "region" else 40 * cell.qd * cell.workers * cell.bs
+    if isinstance(workload, RecordModel):
+        # A pass over the records, in no order that the engine would know; fsyncs are among them.
+        drawn = _Drawn("random", 50 if workload.writes else 100, 0.0, "region")
+        window_bytes = replay.bytes if replay is not None else 0
+    else:
+        # Without bytes a pass over the region takes no time: the tool's cost needs a window that lasts.
+        shape = workload.round if path.moves_data else "time"
+        drawn = _Drawn(workload.order, workload.read_percent, workload.zipf_theta or 0.0, shape)
+        whole = workload.round == "region"
+        window_bytes = effort.region_bytes if whole else 40 * cell.qd * cell.workers * cell.bs
     return Plan(
         engine=path.engine,
         library=None,
         path=prepared.path if path.moves_data else None,
         region_offset=prepared.data_offset,
-        region_bytes=min(effort.region_bytes, prepared.data_bytes) if path.moves_data else effort.region_bytes,
+        region_bytes=_region_bytes(path, prepared, effort, replay),
         pattern_seed=prepared.pattern_seed,
-        order=workload.order,
-        read_percent=workload.read_percent,
-        zipf_theta=workload.zipf_theta or 0.0,
+        order=drawn.order,
+        read_percent=drawn.read_percent,
+        zipf_theta=drawn.zipf_theta,
         bs=cell.bs,
         qd=cell.qd,
-        jobs=cell.workers,
+        jobs=workers,
         submit_batch=cell.submit_batch,
         reap_batch=cell.reap_batch,
         knobs=tuple(sorted(_asked_knobs(path, effort.knobs))),
         cache=cell.cache,
-        sync=_SYNC.get(durability.mode, "none") if path.moves_data else "none",
+        sync=_SYNC.get(durability.mode, "none") if path.moves_data and replay is None else "none",
         sync_every=durability.every,
         dsync=durability.mode == "dsync",
-        # Without bytes a pass over the region takes no time: the tool's cost needs a window that lasts.
-        round=workload.round if path.moves_data else "time",
+        round=drawn.round,
         window_s=effort.window_s,
         precision=effort.precision,
         max_time=effort.max_time,
-        timeout_s=effort.timeout_s or max(60.0, window_bytes / slowest),
+        timeout_s=effort.timeout_s or max(60.0, window_bytes / slowest) + (replay.least_s if replay else 0.0),
         verify=effort.verify if prepared.foreign_zeros is None else "none",
         foreign_zeros=prepared.foreign_zeros,
         counted=medium.counted if path.moves_data else (),
@@ -306,7 +322,24 @@ def make_plan(subject: Subject, prepared: PreparedTarget, medium: Medium, effort
         gpus=choose_gpus(cell, effort.gpus),
         cufile=path.cufile,
         copies=effort.copies,
+        replay=replay,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What the engine draws of a stream, and stands for it where records are given."""
+
+    order: Order
+    read_percent: int
+    zipf_theta: float
+    round: Round
+
+
+def _region_bytes(path: DataPath, prepared: PreparedTarget, effort: Effort, replay: ReplayPlan | None) -> int:
+    if replay is not None:
+        return sum(file.data_bytes for file in replay.files)
+    return min(effort.region_bytes, prepared.data_bytes) if path.moves_data else effort.region_bytes
 
 
 def _asked_knobs(path: DataPath, switched: Mapping[str, bool]) -> frozenset[str]:

@@ -87,6 +87,8 @@ def _nvme_passthrough(target: str) -> str | None:
 
 def _file_io(target: str) -> str | None:
     device = raw_device(target)
+    if device is not None and device.devdax:
+        return f"{target} is reached by maps only: use --gpuio-datapath=dax"
     if device is None or not device.generic:
         return None
     return (

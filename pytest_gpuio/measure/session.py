@@ -16,7 +16,9 @@ from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
-from pytest_gpuio.measure.assemble import Context, evidence, record
+from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
+from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
     Effort,
@@ -26,13 +28,15 @@ from pytest_gpuio.measure.prepare import (
     choose_gpus,
     file_for,
     make_plan,
+    nearest_existing,
 )
+from pytest_gpuio.measure.records import Exchange, ReplaySet, folder_of, laid_files, make_set, no_files
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
-from pytest_gpuio.phases import Workload
+from pytest_gpuio.phases import RecordModel, Workload
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord
-from pytest_gpuio.targets import Identity, check_unchanged, identify
+from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
@@ -48,6 +52,7 @@ _NEEDS_OF_CACHE: Final[Mapping[str, tuple[str, ...]]] = {"direct": ("o_direct",)
 _LAYOUT_SILENCE_S = 120.0
 #: A smoke run needs a target, not a large one.
 _SMOKE_BYTES = 64 << 20
+_SMOKE_GROUPS = 4
 
 
 def child_family(cell: Cell, path: DataPath) -> str:
@@ -78,6 +83,8 @@ class Session:
         self._media = media
         self._children = Children(CHILD_MODULE)
         self._prepared: dict[Path, PreparedTarget] = {}
+        #: Files of models by folder, names and sizes.
+        self._laid: dict[object, Any] = {}
         self._identities = {name: _identity(path) for name, path in targets.items()}
         #: Children that wait in the kernel for a target's device, and cannot be killed.
         self._waiting: dict[str, frozenset[int]] = {}
@@ -166,7 +173,7 @@ class Session:
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
         needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
-        if path.moves_data and "nvme_passthrough" not in needs:
+        if path.moves_data and not path.mapped and "nvme_passthrough" not in needs:
             needs += ("file_io",)
         # A mapping that needs no page cache opens nothing with O_DIRECT.
         if not path.moves_data or (path.mapped and cell.cache == "direct"):
@@ -252,10 +259,75 @@ class Session:
             ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
             KeyboardInterrupt: the user stopped it; the child was told.
         """
-        cell, path = subject.cell, subject.path
-        medium = self._media[cell.target]
+        medium = self._media[subject.cell.target]
+        if isinstance(subject.workload, RecordModel):
+            with Exchange() as exchange:
+                replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, self._effort, progress)
+                seen, results = self._observe(subject, plan, progress)
+                cpu_s = cpu_seconds(seen)
+                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s)
+                return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
         prepared = self._prepare(subject, self._effort, progress)
         plan = make_plan(subject, prepared, medium, self._effort)
+        seen, results = self._observe(subject, plan, progress)
+        return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
+
+    def _plan_model(
+        self,
+        subject: Subject,
+        model: RecordModel,
+        exchange: Exchange,
+        effort: Effort,
+        progress: Progress,
+        *,
+        most_groups: int | None = None,
+    ) -> tuple[ReplaySet, PreparedTarget, Plan]:
+        """A model's records, its files laid out, and the plan of one pass over all groups or the first ones."""
+        cell, path = subject.cell, subject.path
+        folder = folder_of(self._targets[cell.target], model)
+        check_before_layout(subject, folder, effort)
+        alignment = None
+        if path.moves_data and cell.cache == "direct":
+            known = direct_alignment(nearest_existing(folder))
+            alignment = None if known is None else known.offset
+        replay = make_set(model, cell, alignment, effort.max_time)
+        if most_groups is not None:
+            # The first groups of one rank: in one process.
+            first = replay.records.of_rank(0)
+            replay = replace(replay, records=first.only_groups(slice(0, most_groups)).untimed())
+        prepared, files = NO_TARGET, no_files(replay.records)
+        if path.moves_data:
+            names, sizes = replay.records.files.names, [int(size) for size in replay.records.files.sizes]
+            key = (folder, names, tuple(sizes))
+            if key not in self._laid:
+                self._laid[key] = self._ask(
+                    "layout",
+                    "lay_out_files",
+                    {"folder": str(folder), "files": list(zip(names, sizes, strict=True))},
+                    deadline_s=sum(sizes) / 5e6 + len(sizes) + _LAYOUT_SILENCE_S,
+                    silence_s=_LAYOUT_SILENCE_S,
+                    progress=progress,
+                )
+            laid = self._laid[key]
+            files = laid_files(laid)
+            known_of_files = {name: laid[name] for name in ("alignment", "memory_alignment", "alignment_source")}
+            data_bytes = sum(file.data_bytes for file in files)
+            prepared = PreparedTarget(
+                str(folder), files[0].data_offset, data_bytes, files[0].pattern_seed, **known_of_files
+            )
+        medium = self._media[cell.target]
+        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files))
+
+    def _observe(
+        self, subject: Subject, plan: Plan, progress: Progress
+    ) -> tuple[gates.Observed, tuple[gates.GateResult, ...]]:
+        """What the child observed, judged.
+
+        Raises:
+            VoidCell: it is impossible.
+        """
+        cell, path = subject.cell, subject.path
+        medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
         family = child_family(cell, path)
         before = self._children.given_up
@@ -293,7 +365,7 @@ class Session:
             if result.kind == "impossible" and result.state == "failed":
                 self._children.replace(family)
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
-        return record(Context(cell, prepared, medium, self._effort.profile), seen, results)
+        return seen, results
 
     def smoke(self, subject: Subject, progress: Progress = lambda _values: None) -> int:
         """Run a few requests, untimed and unrecorded; returns how many.
@@ -304,8 +376,15 @@ class Session:
         effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
         if isinstance(subject.workload, Workload):
             subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
+        if isinstance(subject.workload, RecordModel):
+            with Exchange() as exchange:
+                model = subject.workload
+                *_, plan = self._plan_model(subject, model, exchange, effort, progress, most_groups=_SMOKE_GROUPS)
+                return self._smoke(subject, plan)
         prepared = self._prepare(subject, effort, progress)
-        plan = make_plan(subject, prepared, self._media[subject.cell.target], effort)
+        return self._smoke(subject, make_plan(subject, prepared, self._media[subject.cell.target], effort))
+
+    def _smoke(self, subject: Subject, plan: Plan) -> int:
         answer = self._ask(
             child_family(subject.cell, subject.path),
             "smoke",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_gpuio.measure.drift import Drift, find
+from pytest_gpuio.core.drift import Drift, find
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.stopping import relative_ci
 from pytest_gpuio.results import histogram
@@ -119,7 +119,7 @@ def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
 
 
 def _device(
-    plan: Plan, counters: Mapping[str, Any] | None, reads: int, writes: int, wall: float
+    plan: Plan, counters: Mapping[str, Any] | None, reads: int, writes: int, completed: int, wall: float
 ) -> tuple[DeviceView | None, float | None]:
     """What the block layer saw of the operations that the cell made, and its bytes over those completed.
 
@@ -133,7 +133,7 @@ def _device(
     moved = sum(counters[f"{op}_bytes"] for op in ops)
     busy_ms = sum(counters[f"{op}_ticks"] for op in ops)
     view = DeviceView(busy_ms / 1e3 / wall, moved / requests) if requests and wall > 0 else None
-    expected = (reads + writes) * plan.bs - plan.in_flight * plan.bs
+    expected = completed - plan.in_flight * plan.bs
     return view, moved / expected if expected > 0 else None
 
 
@@ -151,7 +151,14 @@ def sum_up(plan: Plan, outcome: Mapping[str, Any]) -> Totals:
     failed = next((w for w in windows if w["errors"]), windows[0])
     in_flight, little = _steady(windows, "steady", "mean_in_flight")
     total_in_flight, total_little = _steady(windows, "total", "total_in_flight")
-    device, ratio = _device(plan, outcome["counters"], _sum(windows, "reads"), _sum(windows, "writes"), sum(durations))
+    device, ratio = _device(
+        plan,
+        outcome["counters"],
+        _sum(windows, "reads"),
+        _sum(windows, "writes"),
+        _sum(windows, "bytes"),
+        sum(durations),
+    )
     before, after = outcome["resident_before"], outcome["resident_after"]
     sweep = outcome["sweep"] or {"checked": 0, "bad": 0, "first_bad": 0}
     bad_window = next((w for w in windows if w["bad"]), None)

@@ -137,12 +137,16 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
         ConfigError: unknown names, or a value that is not of its axis.
     """
     asked = run.settings
+    from pytest_gpuio.phases import RecordModel
+
     paths = [path for path in _chosen_datapaths(run, narrowed) if asked.cache in (None, *path.caches)]
     workloads = _chosen_workloads(definition, run, narrowed)
     targets = [name for name, _ in asked.targets if name in narrowed.get("gpuio_target", (name,))]
     batches = _batches(narrowed) or asked.batch
-    loops = _arrivals(narrowed) or asked.arrivals
+    all_loops = _arrivals(narrowed) or asked.arrivals
     for workload in workloads:
+        # A model's records carry their own times.
+        loops = (Arrivals(),) if isinstance(workload, RecordModel) else all_loops
         sizes = _numbers("gpuio_bs", narrowed) or asked.bs or (workload.bs,)
         jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
         for target in targets:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_gpuio.phases.models import GRANULARITIES
 from pytest_gpuio.report import numbers
+from pytest_gpuio.report.numbers import exact_bytes as _bytes
 
 #: Lines of tensor sizes that are shown; the rest is summed up.
 _MOST_SIZES: Final = 8
@@ -62,14 +63,3 @@ def models_text(found: Sequence[Mapping[str, Any]]) -> str:
             f"{tensors:>8,}  {model['kv_cache']['token_bytes']:>14,}"
         )
     return "".join(f"{line}\n" for line in lines)
-
-
-def _bytes(value: int) -> str:
-    """Exact bytes, and rounded in the binary unit that is easiest to read: ``131,072 bytes (128 KiB)``."""
-    for shift, name in _UNITS:
-        if value >= 1 << shift:
-            return f"{value:,} bytes ({value / (1 << shift):.4g} {name})"
-    return f"{value:,} bytes"
-
-
-_UNITS: Final = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))

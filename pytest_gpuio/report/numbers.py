@@ -9,6 +9,7 @@ UNKNOWN: Final = "-"
 
 _SI: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIME: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
+_BINARY: Final = ((50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
 
 
 def si(value: float | None) -> str:
@@ -41,6 +42,19 @@ def rate(value: float | None) -> str:
 def cores(value: float | None) -> str:
     """CPU cores in use: ``0.71``."""
     return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def exact_bytes(value: int) -> str:
+    """Exact bytes, and rounded in the binary unit that is easiest to read: ``131,072 bytes (128 KiB)``."""
+    for shift, name in _BINARY:
+        if value >= 1 << shift:
+            return f"{value:,} bytes ({value / (1 << shift):.4g} {name})"
+    return f"{value:,} bytes"
+
+
+def percent(share: float) -> str:
+    """A share as per cent with one decimal: ``36.6 %``."""
+    return f"{100 * share:.1f} %"
 
 
 def _rounded(value: float) -> float:

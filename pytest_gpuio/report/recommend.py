@@ -14,7 +14,8 @@ from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report import numbers
 from pytest_gpuio.report.tables import new_table, render
 
-_HEADS: Final = ("phase / workload", "on", "use", "deciding", "GB/s", "cores", "CPU s/GB", "over base", "how sure")
+#: Columns of the cheat sheet.
+HEADS: Final = ("phase / workload", "on", "use", "deciding", "GB/s", "cores", "CPU s/GB", "over base", "how sure")
 _SHOWN: Final[Mapping[str, str]] = {"bytes_per_s": "GB/s", "p99": "p99"}
 _SURE: Final = {"decided": "decided", "too close": "too close", "one run": "one run"}
 
@@ -33,7 +34,7 @@ def recommend_text(
     if not found:
         return "no result to recommend from\n"
     table = new_table()
-    for head in _HEADS:
+    for head in HEADS:
         table.add_column(head, overflow="fold")
     for one in found:
         table.add_row(*map(Text, _row(one)))
@@ -64,7 +65,7 @@ def recommend_markdown(found: Sequence[Recommendation], machine: Mapping[str, An
         "# Storage data paths on this machine", "",
         f"{cpu}, kernel {machine.get('kernel') or 'unknown'}. Relative: against psync (else libaio). Absolute: the "
         "same gain as a share of the most that any path reached on that target.", "",
-        f"| {' | '.join(_HEADS)} |", f"|{' --- |' * len(_HEADS)}",
+        f"| {' | '.join(HEADS)} |", f"|{' --- |' * len(HEADS)}",
     ]  # fmt: skip
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in _row(one))} |" for one in found]
     return "\n".join(lines) + "\n"
@@ -86,6 +87,11 @@ def geometry(option: Option) -> str:
     parts += [f"jobs{axes['jobs']}"] if int(axes["jobs"]) > 1 else []
     parts += [f"batch{axes['batch']}"] if axes.get("batch", "1x1") != "1x1" else []
     return " ".join(parts)
+
+
+def cheat_sheet_rows(found: Sequence[Recommendation]) -> list[tuple[str, ...]]:
+    """Rows under :data:`HEADS`."""
+    return [_row(one) for one in found]
 
 
 def _place(one: Recommendation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from rich import box
 from rich.console import Console
@@ -41,6 +41,7 @@ _USUAL: Final = {
 def cell_line(record: CellRecord) -> str:
     """One cell in a few words: ``1.86 GB/s 455k IOPS p99 210us 0.71 cores``."""
     parts = [
+        *([deciding(record)] if "replay" in record else []),
         f"{numbers.rate(record['gb_per_s'])} GB/s",
         f"{numbers.si(record['iops'])} IOPS",
         f"p99 {numbers.duration(record['latency']['lat']['p99_ns'])}",
@@ -50,6 +51,35 @@ def cell_line(record: CellRecord) -> str:
     if unsettled:
         parts.append(f"(unsettled: {', '.join(unsettled)})")
     return " ".join(parts)
+
+
+def deciding(record: CellRecord, *, note: bool = True) -> str:
+    """What decides for a model's workload: ``p99 group 1.20ms, 3.1 % over 50 ms``; empty for streams."""
+    replay = record.get("replay")
+    if replay is None:
+        return ""
+    found, ranks, stalled = replay["deciding"], replay["ranks"], replay["stall"]
+    match found["metric"]:
+        case "utilization":
+            words = f"utilisation {found['value']:.1%}, {numbers.rate(record['cpu']['gb_per_s_per_core'])} GB/s/core"
+        case "durable":
+            words = f"durable in {numbers.duration(round(found['value'] * 1e9))}"
+        case "resident":
+            words = f"resident in {numbers.duration(round(found['value'] * 1e9))}"
+        case "completion_p99":
+            over = replay["completion"]["over_ms"]
+            limit = next((name for name in over if over[name] < 1.0), None)
+            words = f"p99 group {numbers.duration(round(found['value'] * 1e9))}"
+            words += f", {over[limit]:.1%} over {limit} ms" if limit else ""
+        case _:
+            words = f"{found['value'] / 1e9:.3g} GB/s"
+    if ranks["count"] > 1:
+        words += f", min rank {ranks['min_rank_gb_per_s']:.3g} GB/s"
+    if stalled is not None and stalled["stall_s"] and found["metric"] != "utilization":
+        words += f", stalled {stalled['stall_s']:.3g} s"
+    if replay["cpu_s_per_gb"] is not None:
+        words += f", {replay['cpu_s_per_gb']:.3g} CPU s/GB"
+    return words + (f" ({replay['note']})" if note and replay["note"] else "")
 
 
 def short_case(axes: Mapping[str, str | int]) -> str:
@@ -176,7 +206,26 @@ def _table(rows: Sequence[tuple[str, ...]], records: Sequence[CellRecord], width
         table.add_column(head, no_wrap=True, justify="right" if head else "left")
     for case, *figures_of_row, flags in rows:
         table.add_row(Text(_shorten(case, room)), *map(Text, figures_of_row), Text(flags, style="yellow"))
-    return render(table, room + figures, colour=colour) + _legend(records)
+    return _decisions(records, width) + render(table, room + figures, colour=colour) + _legend(records)
+
+
+def _decisions(records: Sequence[CellRecord], width: int) -> str:
+    """What decides for each model, ahead of the figures that every cell has."""
+    models = [record for record in records if "replay" in record]
+    if not models:
+        return ""
+    # Sizes follow in the table: here workload and data path, as far as they tell cells apart.
+    names = [f"{record['axes']['workload']} {record['axes']['datapath']}" for record in models]
+    words = [deciding(record, note=False) for record in models]
+    room = max(_SHORTEST_CASE, width - max(map(len, words)) - _GAP)
+    longest = min(max(map(len, names)), room)
+    lines = [f"{_shorten(name, room):<{longest}}  {text}\n" for name, text in zip(names, words, strict=True)]
+    notes: dict[str, list[str]] = {}
+    for record in models:
+        if record["replay"]["note"]:
+            notes.setdefault(record["replay"]["note"], []).append(record["replay"]["model"])
+    lines += [f"{note}: {', '.join(dict.fromkeys(names))}\n" for note, names in notes.items()]
+    return "".join(lines) + "\n"
 
 
 def _legend(records: Iterable[CellRecord]) -> str:
@@ -231,3 +280,13 @@ def render(table: Table, width: int, *, colour: bool) -> str:
     )
     console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def results_markdown(records: Sequence[Mapping[str, Any]]) -> str:
+    """The same table in Markdown, fastest first within each workload."""
+    heads = ("case", *_HEADS[:-1], "flags")
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for record in sorted(records, key=lambda one: (one["axes"]["workload"], -one["gb_per_s"])):
+        cells = [cell or "-" for cell in _row(cast("CellRecord", record), short_case(record["axes"]))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -27,6 +27,7 @@ from pytest_gpuio.results.record import (
     Metered,
     OpenLoop,
     Placement,
+    Replayed,
     Requested,
     Surroundings,
     Syncs,
@@ -172,6 +173,7 @@ def cell_record(
     setup_seconds: float,
     seed: int,
     profile: str,
+    replay: Replayed | None = None,
     cufile: CuFile | None = None,
     library: LibraryCalls | None = None,
     gpu_meter: GpuMeter | None = None,
@@ -228,6 +230,8 @@ def cell_record(
         "seed": seed,
         "profile": profile,
     }
+    if replay is not None:
+        made["replay"] = replay
     if cufile is not None:
         made["cufile"] = cufile
     if library is not None:

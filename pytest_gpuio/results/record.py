@@ -353,14 +353,91 @@ class Copies(TypedDict):
 class Gpu(TypedDict):
     """The GPUs at the end of the way, and how data was checked there.
 
-    ``copies`` is null where the data path reaches GPU memory by itself; ``driver_version`` is the CUDA version that the
-    driver knows.
+    ``cores`` are the CPUs that the run may use. ``copies`` is null where the data path reaches GPU memory by itself;
+    ``driver_version`` is the CUDA version that the driver knows.
     """
 
     driver_version: str
+    cores: int
     check: str
     shares: list[GpuShare]
     copies: Copies | None
+
+
+class Completion(TypedDict):
+    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits."""
+
+    groups: int
+    mean_ns: float
+    p50_ns: int
+    p95_ns: int
+    p99_ns: int
+    max_ns: int
+    over_ms: dict[str, float]
+
+
+class StallRecord(TypedDict):
+    """The emulated accelerator of the chain that fared worst.
+
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step.
+    """
+
+    utilization: float | None
+    compute_s: float
+    stall_s: float
+    longest_stall_s: float
+    steps_per_s: float
+
+
+class Ranks(TypedDict):
+    """Ranks between two barriers: the slowest one's seconds and the lowest one's GB/s; medians over the windows.
+
+    ``processes`` says in how many they ran.
+    """
+
+    count: int
+    processes: int
+    max_rank_s: float
+    min_rank_gb_per_s: float
+
+
+class Deciding(TypedDict):
+    """The figure that decides between data paths for this workload."""
+
+    metric: Literal["utilization", "durable", "resident", "completion_p99", "throughput"]
+    value: float
+    unit: Literal["share", "s", "B/s"]
+    better: Literal["higher", "lower"]
+
+
+class Replayed(TypedDict):
+    """A model whose records were issued; counts and bytes are of one window.
+
+    ``groups`` of ``groups_in_model`` fit the time; ``wanted_bytes`` is what the application asks for, ``moved_bytes``
+    what was read and written, since direct I/O is rounded (``amplification`` is their ratio); ``largest_request`` is
+    the application's, sent in pieces of the cell's block size.
+    """
+
+    model: str
+    parameters: dict[str, str]
+    note: str
+    records: int
+    groups: int
+    groups_in_model: int
+    chains: int
+    concurrency: int
+    files: int
+    file_bytes: int
+    wanted_bytes: int
+    moved_bytes: int
+    amplification: float
+    largest_request: int
+    timed: bool
+    completion: Completion
+    stall: StallRecord | None
+    ranks: Ranks
+    cpu_s_per_gb: float | None
+    deciding: Deciding
 
 
 class LongestWait(TypedDict):
@@ -515,6 +592,7 @@ class CellRecord(TypedDict):
     cache: Cache
     open_loop: OpenLoop | None
     gpu: Gpu | None
+    replay: NotRequired[Replayed]
     surroundings: Surroundings
     gates: list[Gate]
     setup_seconds: float

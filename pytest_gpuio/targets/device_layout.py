@@ -167,7 +167,7 @@ def look_at_device(device: RawDevice, data_bytes: int, *, allowed: Sequence[str]
 
 
 def _zero_share(fd: int, device: RawDevice, length: int) -> float:
-    chosen = _sampled(length // _SAMPLE_BYTES)
+    chosen = sampled(length // _SAMPLE_BYTES)
     zeros = 0
     with mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
         for place in chosen:
@@ -179,7 +179,8 @@ def _zero_share(fd: int, device: RawDevice, length: int) -> float:
     return zeros / len(chosen)
 
 
-def _sampled(places: int) -> list[int]:
+def sampled(places: int) -> list[int]:
+    """Indices of :data:`SAMPLES` places, evenly spread, both ends among them."""
     return sorted({index * (places - 1) // (SAMPLES - 1) for index in range(SAMPLES)})
 
 
@@ -227,7 +228,7 @@ def _header(head: bytes, device: RawDevice) -> Header | None:
 
 def _first_changed(device: RawDevice, header: Header) -> int | None:
     """Offset of the first sampled place that does not carry the pattern; None when all do."""
-    chosen = _sampled(header.data_bytes // _SAMPLE_BYTES)
+    chosen = sampled(header.data_bytes // _SAMPLE_BYTES)
     with _opened(device, os.O_RDONLY) as fd, mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
         for place in chosen:
             offset = HEADER_BYTES + place * _SAMPLE_BYTES

@@ -197,12 +197,12 @@ from pathlib import Path
 from pytest_gpuio.plugin.selection import CELL
 
 def pytest_collection_finish(session):
-    rows = {item.nodeid.partition("::")[2]: item.stash[CELL].case for item in session.items}
+    rows = {item.nodeid: item.stash[CELL].case for item in session.items}
     Path("cases.json").write_text(json.dumps(rows))
 """
     )
     suites = Path(__file__).parents[2] / "bench_suites"
-    for suite in suites.glob("*.py"):
+    for suite in suites.rglob("test_*.py"):
         (pytester.path / suite.name).write_text(suite.read_text())
     pytester.runpytest_subprocess(
         "--collect-only", "-q", "--gpuio-target=/dev/shm", "--gpuio-datapath=null,psync,libaio,io_uring"

@@ -13,7 +13,7 @@ DEPTH_TOOL_BOUND: Final = 0.9
 
 def tool_bound(seen: Observed) -> Finding:
     """Below the asked depth it may be the CPU that was measured."""
-    if not seen.path.moves_data or seen.totals.in_flight is None or seen.plan.open_loop:
+    if not seen.path.moves_data or seen.totals.in_flight is None or seen.plan.open_loop or seen.plan.replay:
         return Finding("exempt", "no depth to compare")
     share = seen.totals.in_flight / seen.plan.in_flight
     detail = f"{share:.0%} of the asked depth was in flight"
@@ -28,6 +28,8 @@ def requests_whole(seen: Observed) -> Finding:
     device = seen.totals.device
     if device is None or seen.plan.cache != "direct":
         return Finding("unknown", "no block-layer counters, or buffered")
+    if seen.plan.replay is not None:
+        return Finding("exempt", f"records of many sizes; the device saw {device.request_bytes:,.0f} bytes a request")
     good = device.request_bytes >= 0.9 * seen.plan.bs
     return judge(good, f"the device saw requests of {device.request_bytes:,.0f} bytes, block {seen.plan.bs:,}")
 

@@ -298,6 +298,11 @@ class LibraryRun:
             room.close()
 
     @property
+    def slots(self) -> int:
+        """Buffers of each worker: one for each request in flight."""
+        return self.spec.depth
+
+    @property
     def effective_knobs(self) -> frozenset[str]:
         """None: libraries have settings instead, see :meth:`library_values`."""
         return frozenset()
@@ -311,11 +316,6 @@ class LibraryRun:
     def ring_fds(self) -> tuple[int, ...]:
         """None: a library's rings are its own."""
         return ()
-
-    @property
-    def slots(self) -> int:
-        """Blocks of memory for each job."""
-        return self.spec.depth
 
     @property
     def facts(self) -> str:

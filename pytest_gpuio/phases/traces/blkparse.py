@@ -41,8 +41,8 @@ def read(source: Source, reading: Reading) -> BlockTrace:
         TraceError: it cannot be read.
         ConfigError: the action asked for is none that begins an I/O.
     """
-    if reading.action not in (None, "D", "Q"):
-        raise ConfigError(f"blktrace action {reading.action!r} is none of D (issued to the driver), Q (queued).")
+    if reading.event not in (None, "D", "Q"):
+        raise ConfigError(f"blktrace event {reading.event!r} is none of D (issued to the driver), Q (queued).")
     stamps, offsets, lengths = array("q"), array("q"), array("q")
     ops, devices, queued = array("B"), array("I"), array("B")
     names: dict[bytes, int] = {}
@@ -82,11 +82,11 @@ def read(source: Source, reading: Reading) -> BlockTrace:
         tuple(name.decode() for name in names),
     )
     is_queued = column(queued, np.bool_)
-    want_queued = reading.action == "Q" or (reading.action is None and bool(is_queued.all()))
+    want_queued = reading.event == "Q" or (reading.event is None and bool(is_queued.all()))
     kept = trace.taken(np.flatnonzero(is_queued == want_queued))
     if not len(kept):
-        source.fail(f"has no {reading.action} events: try --action {'Q' if reading.action == 'D' else 'D'}.")
-    if reading.action is None and want_queued:
+        source.fail(f"has no {reading.event} events: try --event {'Q' if reading.event == 'D' else 'D'}.")
+    if reading.event is None and want_queued:
         notes = (*notes, "no request was seen issued (D): times and sizes are those of queueing (Q)")
     return kept.ordered(notes)
 
@@ -121,5 +121,5 @@ FORMAT: Final = Format(
     "block",
     matches,
     read,
-    choices=("action",),
+    choices=("event",),
 )

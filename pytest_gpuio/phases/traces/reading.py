@@ -34,7 +34,7 @@ class Reading:
         time_unit: ``s``, ``ms``, ``us`` or ``ns``; None = as documented, checked.
         block_tokens: tokens of a prefix block; None = as documented, checked.
         wait: meaning of ``wait`` in version 2 iologs.
-        action: blktrace event that counts: ``D`` (issued to the driver) or ``Q`` (queued); None = D if there are any.
+        event: blktrace event that counts: ``D`` (issued to the driver) or ``Q`` (queued); None = D if there are any.
         seed: of formats that are generators.
         start_s, duration_s: part of the time that a generator covers; None = one hour from the first active moment.
     """
@@ -42,7 +42,7 @@ class Reading:
     time_unit: str | None = None
     block_tokens: int | None = None
     wait: Wait | None = None
-    action: str | None = None
+    event: str | None = None
     seed: int | None = None
     start_s: float | None = None
     duration_s: float | None = None

@@ -125,8 +125,8 @@ class Source:
 
     def _open(self) -> BinaryIO:
         # Opening a pipe or a tty would wait for somebody who writes.
-        mode = self.path.stat().st_mode
-        if not stat.S_ISREG(mode):
+        found = self.path.stat()
+        if not stat.S_ISREG(found.st_mode):
             self.fail("is not a regular file: name a trace file.")
         raw = self.path.open("rb")
         head = raw.read(4)
@@ -134,7 +134,7 @@ class Source:
         if head == _ZSTD:
             raw.close()
             self.fail(f"is compressed by zstd, which Python cannot read: unpack it first (zstd -d {self.path.name}).")
-        self._size = max(1, mode and self.path.stat().st_size)
+        self._size = max(1, found.st_size)
         self._raw = raw
         return cast("BinaryIO", gzip.open(raw)) if head[:2] == _GZIP else raw
 

@@ -13,6 +13,7 @@ from pytest_gpuio.phases.traces.reading import Kind
 from pytest_gpuio.phases.traces.request_trace import RequestTrace
 
 Trace = RequestTrace | BlockTrace
+DEFAULT_FILENAME: Final = "gpuio-trace.dat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Target:
         filename: file of a fio job. iodepth: of a fio job.
     """
 
-    filename: str = "gpuio-trace.dat"
+    filename: str = DEFAULT_FILENAME
     iodepth: int = 32
 
 

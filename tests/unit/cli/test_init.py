@@ -41,6 +41,37 @@ def test_a_new_folder_holds_suites_conftest_and_readme(tmp_path, package, capsys
     assert f"Now: pytest {folder} --gpuio-target" in out
 
 
+def test_the_conftest_also_leaves_out_what_the_packaged_one_does(tmp_path, package):
+    (package / "bench_suites" / "conftest.py").write_text('"""Says it."""\n\n# Why.\ncollect_ignore = ["deeper"]\n')
+    folder = tmp_path / "mine"
+    assert main(["init", str(folder)]) == 0
+    values = {}
+    text = (folder / "conftest.py").read_text()
+    exec(compile(text, "conftest.py", "exec"), values)
+    assert values["collect_ignore"] == ["deeper"]
+    assert "pytest_benchmark_group_stats" in values
+    assert "Says it" not in text
+
+
+def test_the_packaged_suites_are_copied_with_their_folders_and_only_the_default_ones_found(tmp_path):
+    folder = tmp_path / "mine"
+    assert main(["init", str(folder)]) == 0
+    assert (folder / "inference" / "test_kv_cache.py").exists()
+    assert (folder / "mlperf" / "test_mlperf_training.py").exists()
+
+    def collected(*names):
+        command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "--gpuio-datapath=psync", *names]
+        out = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120).stdout
+        return {line.partition("::")[0] for line in out.splitlines() if "::" in line}
+
+    found = collected()
+    assert "inference/test_inference.py" in found
+    assert not [name for name in found if name.startswith(("mlperf", "traces"))]
+    assert collected("mlperf/test_mlperf_vector.py", "inference/test_mixes.py") == {
+        "mlperf/test_mlperf_vector.py", "inference/test_mixes.py",
+    }  # fmt: skip
+
+
 def test_an_existing_folder_may_hold_other_things(tmp_path, package):
     (tmp_path / "other.txt").write_text("mine")
     assert main(["init", str(tmp_path)]) == 0
@@ -153,5 +184,6 @@ def test_pytest_takes_the_conftest(tmp_path, options):
 def test_the_real_suites_are_found():
     found = init.suites()
     assert found
-    assert all(name.startswith("test_") and "def test_" in text for name, text in found.items())
+    assert "collect_ignore" in found.pop("conftest.py")
+    assert all(Path(name).name.startswith("test_") and "def test_" in text for name, text in found.items())
     assert "__init__.py" not in found

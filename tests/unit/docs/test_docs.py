@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gpuio.capabilities import CAPABILITIES
+from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import MEDIA
 from pytest_gpuio.datapaths import DATAPATHS
-from pytest_gpuio.measure import drift, gates
+from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.gates import impossible, physics, unsettled, warning
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 from pytest_gpuio.measure.prepare import PROFILES

@@ -16,6 +16,7 @@ class FakeNvml:
     NVML_GPM_METRIC_PCIE_RX_PER_SEC, NVML_GPM_METRIC_PCIE_TX_PER_SEC, NVML_GPM_METRIC_SM_UTIL = 21, 20, 2
     NVML_GPM_METRICS_GET_VERSION = 1
     NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_FI_DEV_PCIE_COUNT_TX_BYTES = 198, 197
+
     def __init__(self, *, gpm=True, counters=True, missing=(), masks=(IDLE, IDLE)):
         self.gpm, self.counters, self.missing, self.masks = gpm, counters, missing, list(masks)
         self.bytes = {198: 1_000, 197: 500}

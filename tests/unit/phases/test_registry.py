@@ -39,6 +39,7 @@ MODELS = {
     "inference/kv_prefix_fetch": "completion",
     "inference/kv_offload": "completion",
     "inference/kv_objects": "throughput",
+    "inference/kv_trace": "completion",
     "inference/weights_stream": "utilization",
     "inference/kv_stream": "utilization",
     "inference/vector_read": "completion",

@@ -59,7 +59,7 @@ def test_operations_of_block_requests(trace_file, samples):
     assert trace.op.tolist() == [READ, WRITE, SYNC]
     assert trace.offset.tolist() == [2048 * 512, 4096 * 512, 0]
     assert trace.files == ("8,16",)
-    queued = traces.load(trace_file(samples["blkparse"][0]), reading=Reading(action="Q"))
+    queued = traces.load(trace_file(samples["blkparse"][0]), reading=Reading(event="Q"))
     assert (len(queued), queued.bytes_of(READ)) == (1, 4096)
     trace = traces.load(trace_file("1, DS, 4096, 8, 8\n2, WFS, 512, 16, 1\n3, N, 0, 0, 0\n", "b"))
     assert trace.op.tolist() == [DISCARD, WRITE]
@@ -70,8 +70,8 @@ def test_only_queued_events_are_taken_and_told(trace_file, samples):
     trace = traces.load(trace_file(text))
     assert len(trace) == 1
     assert "queueing (Q)" in trace.notes[0]
-    with pytest.raises(TraceError, match="no D events: try --action Q"):
-        traces.load(trace_file(text), reading=Reading(action="D"))
+    with pytest.raises(TraceError, match="no D events: try --event Q"):
+        traces.load(trace_file(text), reading=Reading(event="D"))
 
 
 def test_objects_have_tiers_and_stages(trace_file, samples):
@@ -259,7 +259,7 @@ def test_choices_that_a_format_does_not_heed_are_refused(trace_file, samples):
     with pytest.raises(ConfigError, match="none of ms-since-start"):
         traces.load(trace_file(samples["iolog"][0]), reading=Reading(wait="x"))
     with pytest.raises(ConfigError, match="none of D"):
-        traces.load(trace_file(samples["blkparse"][0]), reading=Reading(action="C"))
+        traces.load(trace_file(samples["blkparse"][0]), reading=Reading(event="C"))
     with pytest.raises(ConfigError, match="blocks of 0 tokens"):
         traces.load(trace_file(samples["mooncake"][0]), reading=Reading(block_tokens=0))
     with pytest.raises(ConfigError, match="time unit 'h'"):

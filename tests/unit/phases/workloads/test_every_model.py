@@ -10,7 +10,8 @@ from pytest_gpuio.phases.records import FSYNC, WRITE
 from pytest_gpuio.phases.scaling import PIECE
 from pytest_gpuio.phases.workloads import MODELS
 
-BY_NAME = {model.name: model for model in MODELS}
+#: The replay of a trace is what its file says: it has tests of its own.
+BY_NAME = {model.name: model for model in MODELS if model.name != "inference/kv_trace"}
 COLUMNS = ("op", "file", "offset", "length", "barrier", "stage", "group", "time_ns", "compute_ns", "chain", "rank")
 #: Models whose request sizes are drawn, so that another number of draws gives other sizes.
 DRAWN = {"pretrain/dataset_text", "pretrain/dataset_media", "finetune/base_load", "pretrain/mix_checkpoint"}

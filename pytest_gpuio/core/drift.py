@@ -1,4 +1,4 @@
-"""Drift and change points over a cell's windows: is the level at the end the one of the beginning?"""
+"""Drift and change points of a series: is the level at the end the one of the beginning?"""
 
 from __future__ import annotations
 

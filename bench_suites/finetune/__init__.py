@@ -1,0 +1,1 @@
+"""Fine-tuning: the base model, adapters, and optimiser state on storage."""

@@ -1,0 +1,1 @@
+"""Inference: cold starts, key-value cache, weights that do not fit, vector search."""

@@ -1,0 +1,1 @@
+"""The classic patterns of I/O benchmarks."""

@@ -1,0 +1,1 @@
+"""The workloads that MLPerf Storage defines; results are not MLPerf submissions."""

@@ -1,0 +1,1 @@
+"""Replays of traces: name the file with --gpuio-workload-param file=PATH."""

@@ -1,0 +1,220 @@
+"""Parent side of a model's records: from the model to what a window issues, in the engine's own arrays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TargetError
+from pytest_gpuio.core.sizes import describe_size
+from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.plan import RankPart, ReplayFile, ReplayPlan
+from pytest_gpuio.measure.replay import most_files
+from pytest_gpuio.targets import raw_device
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_gpuio.core.cell import Cell
+    from pytest_gpuio.phases import RecordModel
+    from pytest_gpuio.phases.records import Records
+
+#: Whole sectors are what written data can be verified in.
+_SECTOR: Final = 512
+#: Share of a cell's time that one pass of a timed model may take, so that there are passes to compare.
+_PASSES: Final = 3
+#: Processes at the same time.
+_MOST_RANKS: Final = 64
+#: Engines that know one file or device only.
+_OTHER_ENGINES: Final = ("io_uring_cmd", "dax")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplaySet:
+    """What one window issues.
+
+    Attributes:
+        model: with its parameters. records: split, rounded to what the path needs, and cut to what fits the time.
+        all_groups: groups of the whole model, of which ``records`` may be the first ones.
+        wanted_bytes: of those records, as the application asks for them; more are moved where they must be rounded.
+        largest: bytes of the largest record of the application, before it was split.
+    """
+
+    model: RecordModel
+    records: Records
+    all_groups: int
+    wanted_bytes: int
+    largest: int
+
+    @property
+    def processes(self) -> int:
+        """One for each rank; one for all when ranks share a clock of intended starts, are many, or do nothing."""
+        import numpy as np
+
+        ranks = self.records.ranks
+        busy = len(np.unique(self.records.rank[self.records.chain])) == ranks
+        return ranks if busy and ranks <= _MOST_RANKS and not self.records.timed else 1
+
+
+def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
+    """Refuse what no model can run on, before anything is computed or written.
+
+    Raises:
+        CapabilityMissing: the data path cannot replay records, or the target is no directory.
+    """
+    if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
+        raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
+    if cell.destination != "host":
+        raise CapabilityMissing(
+            f"{cell.workload} issues given records, which end in host memory only: use --gpuio-destination=host."
+        )
+    target = folder.parent.parent
+    if path.moves_data and target.exists() and not target.is_dir():
+        what = "a raw device" if raw_device(target) is not None else "a file"
+        raise CapabilityMissing(
+            f"{cell.workload} lays out several files: name a directory as --gpuio-target, not {what}."
+        )
+
+
+def make_set(model: RecordModel, cell: Cell, alignment: int | None, max_time: float) -> ReplaySet:
+    """The records of a model as a cell issues them.
+
+    Args:
+        model: with its parameters.
+        cell: its block size is the largest request; direct I/O is rounded to the alignment.
+        alignment: of direct I/O in bytes; None = unknown, or not direct.
+        max_time: seconds of measured windows; a timed model is cut so that it fits several times.
+
+    Raises:
+        ConfigError: the parameters do not go together, or the block size is no multiple of the alignment.
+    """
+    import numpy as np
+
+    whole = model.records()
+    part = whole
+    if whole.timed and whole.span_ns > max_time / _PASSES * 1e9:
+        # Times ascend: what starts within the time is a beginning. Untimed groups belong to the chain before them.
+        late = whole.time_ns > whole.time_ns[whole.time_ns >= 0][0] + max_time / _PASSES * 1e9
+        end = int(np.argmax(late)) if late.any() else whole.groups
+        part = whole.only_groups(slice(0, max(end, 1)))
+    unit = alignment or 1
+    if cell.bs % max(unit, _SECTOR if model.writes else 1):
+        raise ConfigError(
+            f"requests of at most {describe_size(cell.bs)} are no multiple of the {max(unit, _SECTOR)} bytes that "
+            f"{cell.workload} needs here: use another --gpuio-bs."
+        )
+    rounded = part.aligned(unit, writes=max(unit, _SECTOR))
+    limit = most_files()
+    if len(rounded.files) > limit:
+        raise ConfigError(
+            f"{cell.workload} has {len(rounded.files):,} files and a process may open {limit:,}: use a smaller "
+            "--gpuio-scale, or raise ulimit -n."
+        )
+    return ReplaySet(model, rounded.split(cell.bs), whole.groups, part.bytes_of(), int(part.length.max()))
+
+
+def folder_of(target: Path, model: RecordModel) -> Path:
+    """Where a model's files lie: of their own, below the target."""
+    return target / "models" / model.name.replace("/", "-")
+
+
+def encode(records: Records, files: Sequence[ReplayFile]) -> tuple[bytes, bytes]:
+    """Records and groups as :mod:`pytest_gpuio.engine.replay` lays them out; offsets count from the files' data."""
+    import numpy as np
+
+    base = np.array([file.data_offset for file in files], np.uint64)
+    flat = np.zeros(
+        len(records), np.dtype([("offset", "<u8"), ("length", "<u4"), ("file", "<u2"), ("op", "u1"), ("flags", "u1")])
+    )
+    flat["offset"] = np.where(records.op == 2, 0, records.offset + base[records.file])
+    flat["length"], flat["file"], flat["op"], flat["flags"] = records.length, records.file, records.op, records.barrier
+    groups = np.zeros(
+        records.groups,
+        np.dtype([("first", "<u8"), ("time", "<i8"), ("compute", "<u8"), ("chain", "<u4"), ("prefetch", "<u4")]),
+    )
+    groups["first"], groups["time"], groups["compute"] = records.first[:-1], records.time_ns, records.compute_ns
+    groups["chain"], groups["prefetch"] = records.chain, records.prefetch[records.chain]
+    return flat.tobytes(), groups.tobytes()
+
+
+class Exchange:
+    """A folder in memory through which parent and child hand arrays; removed at the end."""
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        parent = str(memory) if os.access(memory, os.W_OK) else None
+        self.folder = Path(tempfile.mkdtemp(prefix="gpuio-records-", dir=parent))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def plan(self, replay: ReplaySet, files: Sequence[ReplayFile]) -> ReplayPlan:
+        """Write the arrays, and say where they are.
+
+        Raises:
+            TargetError: there is no room for them.
+        """
+        records = replay.records
+        paths = [self.folder / name for name in ("records", "groups", "results")]
+        try:
+            for path, data in zip(paths, (*encode(records, files), b""), strict=True):
+                path.write_bytes(data)
+        except OSError as error:
+            raise TargetError(f"{len(records):,} I/O records cannot be written to {self.folder}: {error}.") from error
+        moves = int((records.op != 2).sum())
+        if not moves:
+            raise ConfigError(f"{replay.model.spelling} reads and writes nothing.")
+        parts = (
+            tuple(self._part(replay, files, rank) for rank in range(replay.processes)) if replay.processes > 1 else ()
+        )
+        return ReplayPlan(
+            parts=parts,
+            records=str(paths[0]),
+            groups=str(paths[1]),
+            results=str(paths[2]),
+            files=tuple(files),
+            chains=records.chains,
+            groups_count=records.groups,
+            concurrency=replay.model.concurrency,
+            ios=moves,
+            bytes=records.bytes_of(),
+            timed=records.timed,
+            least_s=(records.span_ns + int(records.compute_ns.sum())) / 1e9,
+        )
+
+    def _part(self, replay: ReplaySet, files: Sequence[ReplayFile], rank: int) -> RankPart:
+        import numpy as np
+
+        mine = replay.records.rank[replay.records.chain] == rank
+        part = replay.records.only_groups(mine)
+        paths = [self.folder / f"{name}{rank}" for name in ("records", "groups", "numbers")]
+        numbers = np.flatnonzero(mine).astype(np.uint32).tobytes()
+        for path, data in zip(paths, (*encode(part, files), numbers), strict=True):
+            path.write_bytes(data)
+        return RankPart(str(paths[0]), str(paths[1]), str(paths[2]), part.chains)
+
+    def results(self, groups: int) -> NDArray[np.uint64]:
+        """Due, start, end and consumption of every group in each measured window; shape (windows, groups, 4)."""
+        import numpy as np
+
+        return np.fromfile(self.folder / "results", np.uint64).reshape(-1, groups, 4)
+
+
+def laid_files(laid: Mapping[str, Any]) -> tuple[ReplayFile, ...]:
+    """The files that the child laid out."""
+    return tuple(ReplayFile(**file) for file in laid["files"])
+
+
+def no_files(records: Records) -> tuple[ReplayFile, ...]:
+    """Stand for the files of a path that moves no data."""
+    return tuple(ReplayFile("", 0, int(size), 0) for size in records.files.sizes)

@@ -1,0 +1,138 @@
+"""What groups came to, worked out by hand for small sets of records."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_gpuio.engine.replay import GROUP, RECORD
+from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.plan import ReplayFile
+from pytest_gpuio.measure.records import ReplaySet, encode, make_set
+from pytest_gpuio.phases import Parameter, RecordModel
+from pytest_gpuio.phases.files import Files
+from pytest_gpuio.phases.records import FSYNC, WRITE, Records
+
+MS = 1_000_000
+
+
+def model(build, deciding="completion", **changed) -> RecordModel:
+    return RecordModel("inference/mine", "Mine.", "me", build, deciding, **changed)
+
+
+def totals(size: int, seconds: float) -> SimpleNamespace:
+    """Of what the figures look at, only bytes and seconds."""
+    return SimpleNamespace(bytes=size, seconds=seconds)
+
+
+def as_set(records: Records, **changed) -> ReplaySet:
+    return ReplaySet(model(lambda _: records, **changed), records, records.groups, records.bytes_of(), 4096)
+
+
+def times(*rows: tuple[int, int, int, int]) -> np.ndarray:
+    """One window of (due, start, end, consume) milliseconds per group."""
+    return np.array([rows], np.uint64) * MS
+
+
+def test_completion_counts_from_when_a_group_might_start() -> None:
+    records = Records.build(Files.of({"a": 1 << 20}), offset=np.arange(4) * 4096, length=4096)
+    found = replayed(
+        as_set(records), times((0, 0, 10, 10), (5, 20, 65, 65), (0, 0, 30, 30), (0, 0, 40, 40)), totals(16384, 0.1), 0.5
+    )
+    assert (found["completion"]["p50_ns"], found["completion"]["p99_ns"]) == (30 * MS, 60 * MS)
+    assert found["completion"]["over_ms"] == {"50": 0.25, "100": 0.0, "200": 0.0, "1000": 0.0}
+    assert found["deciding"] == {"metric": "completion_p99", "value": 0.06, "unit": "s", "better": "lower"}
+    assert found["cpu_s_per_gb"] == pytest.approx(0.5 / 16384e-9)
+    assert found["stall"] is None
+    assert found["amplification"] == 1.0
+
+
+def test_the_slowest_rank_decides_how_long_a_checkpoint_takes() -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20}), offset=np.arange(3) * 4096, length=[4096, 4096, 8192], op=WRITE, chain=[0, 1, 1],
+        rank=[0, 1],
+    )  # fmt: skip
+    found = replayed(
+        as_set(records, deciding="durable"),
+        times((0, 0, 10, 10), (0, 0, 20, 20), (20, 20, 50, 50)),
+        totals(16384, 0.05),
+        0.1,
+    )
+    assert found["ranks"]["count"] == 2
+    assert found["ranks"]["max_rank_s"] == pytest.approx(0.05)
+    # Rank 0: 4,096 bytes in 10 ms; rank 1: 12,288 in 50 ms.
+    assert found["ranks"]["min_rank_gb_per_s"] == pytest.approx(12288e-9 / 0.05)
+    assert found["deciding"]["metric"] == "durable"
+    assert found["deciding"]["value"] == pytest.approx(0.05)
+
+
+def test_utilisation_is_that_of_the_timeline() -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20}),
+        offset=np.arange(3) * 4096,
+        length=4096,
+        chain=[0, 0, 0],
+        compute_ns=10 * MS,
+        prefetch=1,
+    )
+    found = replayed(
+        as_set(records, deciding="utilization"),
+        times((0, 0, 5, 5), (0, 0, 8, 15), (15, 15, 35, 35)),
+        totals(1, 1.0),
+        0.1,
+    )
+    # Compute from 5, 15 and 35 ms on, 10 ms each: 20 ms of compute in the 30 ms after the first step.
+    assert found["deciding"]["value"] == pytest.approx(20 / 30)
+    assert found["stall"]["stall_s"] == pytest.approx(0.010)
+
+
+def cell(bs: int) -> SimpleNamespace:
+    return SimpleNamespace(bs=bs, workload="inference/mine")
+
+
+def test_a_set_is_rounded_split_and_counted() -> None:
+    records = Records.build(Files.of({"a": 100_000}), offset=[100, 8192], length=[5000, 20_000])
+    found = make_set(model(lambda _: records), cell(8192), 4096, 1.0)
+    assert found.wanted_bytes == 25_000
+    assert found.largest == 20_000
+    # 100..5,100 becomes 0..8,192; 8,192..28,192 becomes 8,192..28,672, in pieces of 8,192.
+    assert found.records.offset.tolist() == [0, 8192, 16384, 24576]
+    assert found.records.length.tolist() == [8192, 8192, 8192, 4096]
+    assert int(found.records.files.sizes[0]) == 102_400
+
+
+def test_a_long_trace_is_cut_to_what_fits_the_time() -> None:
+    records = Records.build(Files.of({"a": 1 << 20}), offset=np.arange(100), length=1, time_ns=np.arange(100) * 10**8)
+    found = make_set(model(lambda _: records), cell(4096), None, 3.0)
+    assert found.all_groups == 100
+    assert found.records.span_ns == 10**9
+    assert found.records.groups == 11
+
+
+def test_the_engines_arrays_hold_the_same_numbers() -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20, "b": 1 << 20}),
+        offset=[512, 0, 1024],
+        length=[512, 0, 2048],
+        op=[WRITE, FSYNC, WRITE],
+        file=[1, 1, 0],
+        group=[0, 0, 1],
+        barrier=[False, False, True],
+        time_ns=[-1, 7],
+        compute_ns=[3, 4],
+        chain=[0, 0],
+        prefetch=2,
+    )
+    files = (ReplayFile("a", 4096, 1 << 20, 1), ReplayFile("b", 8192, 1 << 20, 2))
+    flat, groups = encode(records, files)
+    assert list(RECORD.iter_unpack(flat)) == [(8704, 512, 1, 1, 0), (0, 0, 1, 2, 0), (5120, 2048, 0, 1, 1)]
+    assert list(GROUP.iter_unpack(groups)) == [(0, -1, 3, 0, 2), (2, 7, 4, 0, 2)]
+
+
+def test_parameters_are_told_with_the_result() -> None:
+    records = Records.build(Files.of({"a": 4096}), offset=[0], length=4096)
+    parametrized = model(lambda _: records, parameters=(Parameter("ranks", 2, "n"),)).with_values({"ranks": 5})
+    found = replayed(ReplaySet(parametrized, records, 1, 4096, 4096), times((0, 0, 1, 1)), totals(4096, 0.1), 0.1)
+    assert found["parameters"] == {"ranks": "5", "scale": "1", "seed": "1"}
