@@ -112,7 +112,7 @@ class Session:
     def _probe(self, name: str, target: str | None) -> str | None:
         params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:
-            answer = self._children.get(family).request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+            answer = self._children.get(family).request("probe", params, deadline_s=CAPABILITIES[name].deadline_s)
         except ChildDied as error:
             self._children.replace(family)
             return f"the probe of {name} did not survive: {error}"
