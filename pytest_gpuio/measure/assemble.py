@@ -205,6 +205,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         }
     return {
         "driver_version": found["driver_version"],
+        "cores": found["cores"],
         "check": plan.copies.check,
         "shares": [_gpu_share(share) for share in found["shares"]],
         "copies": copies,

@@ -353,11 +353,12 @@ class Copies(TypedDict):
 class Gpu(TypedDict):
     """The GPUs at the end of the way, and how data was checked there.
 
-    ``copies`` is null where the data path reaches GPU memory by itself; ``driver_version`` is the CUDA version that the
-    driver knows.
+    ``cores`` are the CPUs that the run may use. ``copies`` is null where the data path reaches GPU memory by itself;
+    ``driver_version`` is the CUDA version that the driver knows.
     """
 
     driver_version: str
+    cores: int
     check: str
     shares: list[GpuShare]
     copies: Copies | None
