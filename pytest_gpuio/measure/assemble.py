@@ -207,6 +207,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         }
     return {
         "driver_version": found["driver_version"],
+        "cores": found["cores"],
         "check": plan.copies.check,
         "shares": [_gpu_share(share) for share in found["shares"]],
         "copies": copies,
@@ -319,6 +320,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay
         replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
+        gpu_meter=outcome.get("gpu_meter"),
     )
     if seen.proof.route is not None:
         made["effective"]["route"] = seen.proof.route
