@@ -9,7 +9,6 @@ collect_ignore = [
     "finetune/test_adapters.py",
     "finetune/test_base_model.py",
     "finetune/test_optimizer.py",
-    "inference/test_cold_start.py",
     "inference/test_kv_cache.py",
     "inference/test_loading_strategies.py",
     "inference/test_kv_granularity.py",

@@ -146,6 +146,8 @@ struct gpuio_replay_spec {
 	...;
 };
 
+int gpuio_persist(void *to, const void *from, uint64_t bytes);
+
 struct gpuio_spdk;
 
 struct gpuio_spec {

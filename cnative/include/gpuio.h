@@ -120,6 +120,9 @@ int gpuio_memory_read(struct gpuio_memory *memory, uint64_t place, void *to, uin
 int gpuio_memory_write(struct gpuio_memory *memory, uint64_t place, const void *from, uint64_t bytes, struct gpuio_why *why);
 void gpuio_memory_free(struct gpuio_memory *memory);
 
+/* memcpy to persistent memory; then every byte has left the CPU's caches. 1, or 0 where this CPU cannot promise that. */
+int gpuio_persist(void *to, const void *from, uint64_t bytes);
+
 /* ---- a cell's geometry -------------------------------------------------------------------------------------- */
 
 enum { GPUIO_READ = 0, GPUIO_WRITE = 1, GPUIO_FSYNC = 2 /* of a record only */ };

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "gpuio.h"
+
 #define LINE 64u
 /* Below this the lines are copied through the cache and flushed: what is read again at once stays there with clwb. */
 #define PAST_CACHE 256u
@@ -151,4 +153,9 @@ bool gpuio_persist_copy(const struct gpuio_persist *how, void *to, const void *f
 	}
 	fence();
 	return how->flush_line != NULL;
+}
+
+int gpuio_persist(void *to, const void *from, uint64_t bytes)
+{
+	return gpuio_persist_copy(gpuio_persist_choose(NULL), to, from, bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spdk engine against a stand-in (libs/standin_spdk.c): data, depth, parts of large requests, errors, what is missing. */
+/* The spdk engine against a stand-in (standin/libspdk_nvme.c): data, depth, parts of large requests, errors, what is missing. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>

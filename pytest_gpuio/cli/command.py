@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "crossover": "up to which block size, depth or count one data path is better, and from where on another",
     "recommend": "the path to use per phase and medium on this machine, how sure that is, and settings to copy",
     "report": "one HTML page: cheat sheet, charts, every cell, voids, history; or pictures and Markdown",
+    "history": "runs of a storage folder, change points over them, pruning, CSV and Parquet",
     "import": "old results of fio, labelled as such, beside ours",
     "validate": "check result files against the schema, and their numbers against each other",
 }

@@ -37,6 +37,7 @@ examples:
     gpuio crosscheck --datapath null --qd 32
     gpuio crosscheck --suite overhead /mnt/nvme0
     gpuio crosscheck --suite overhead --only 'null*' --quick
+    gpuio crosscheck --suite gpu --only 'tmpfs*'
 
 exit status: 0 measured, 1 a line of the suite missed its target, 2 wrong usage or a refusal, 130 interrupted (what
 was done is printed)
@@ -69,7 +70,11 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--fio-default-buffers", action="store_true", help="leave fio's buffers on small pages")
     result.add_argument("--json", metavar="FILE", type=Path, help="write everything measured there; - = stdout")
     group = result.add_argument_group("suite")
-    group.add_argument("--suite", choices=("overhead",), help="measure every claim about our own overhead")
+    group.add_argument(
+        "--suite",
+        choices=tuple(suite.SUITES),
+        help="measure every claim about our own overhead, or about the way into GPU memory (cuFile, KvikIO, host)",
+    )
     group.add_argument("--only", metavar="PATTERN", help="lines of the suite to measure: 'null*'")
     group.add_argument("--quick", action="store_true", help="few short runs: figures, no verdicts")
     group.add_argument("--full", action="store_true", help="the long lines, too: a session of 25,000 cells")
@@ -87,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
         GpuioError: fio is missing, the target cannot be used, or a run failed.
     """
     if arguments.list:
-        sys.stdout.write("".join(f"{claim.name:<24} {claim.title}\n" for claim in suite.claims()))
+        sys.stdout.write(
+            "".join(f"{claim.name:<24} {claim.title}\n" for claim in suite.claims(arguments.suite or "overhead"))
+        )
         return 0
     kind = "gpuio-crosscheck-suite" if arguments.suite else "gpuio-crosscheck"
     if arguments.json is not None and str(arguments.json) != "-":
@@ -144,7 +151,7 @@ def _suite(arguments: argparse.Namespace) -> int:
         full=arguments.full,
         only=arguments.only or "*",
     )
-    found = suite.run(settings, say)
+    found = suite.run(settings, say, suite.SUITES[arguments.suite])
     result = {"schema": 1, "kind": "gpuio-crosscheck-suite", "machine": describe(), **found.to_json()}
     _write(arguments.json, result, suite_text(result))
     if found.interrupted:

@@ -20,7 +20,7 @@ from pytest_gpuio.measure.prepare import choose_cpus, choose_poller_cpus, interr
 from pytest_gpuio.media import classify
 from pytest_gpuio.targets import target_file
 
-PlaceName = Literal["none", "zram", "tmpfs", "cached", "loop", "disk"]
+PlaceName = Literal["none", "zram", "tmpfs", "cached", "loop", "loop_ext4", "disk"]
 
 _ZRAM_BYTES: Final = 1 << 30
 _MEMORY_BYTES: Final = 256 << 20
@@ -87,8 +87,12 @@ class Lab:
         return self._fio
 
     @contextlib.contextmanager
-    def place(self, name: PlaceName) -> Iterator[Place]:
+    def place(self, name: PlaceName, size: int = _MEMORY_BYTES) -> Iterator[Place]:
         """A place, made if need be and taken away again; files in the user's folder stay, as after a pytest run.
+
+        Args:
+            name: of the place.
+            size: bytes of those in memory.
 
         Raises:
             CapabilityMissing: this machine cannot have it.
@@ -101,11 +105,14 @@ class Lab:
                 with devices.zram(_ZRAM_BYTES) as device:
                     yield Place(device, 0, _ZRAM_BYTES, "direct")
             case "loop":
-                with devices.loop_over_tmpfs(_MEMORY_BYTES) as device:
-                    yield Place(device, 0, _MEMORY_BYTES, "direct")
+                with devices.loop_over_tmpfs(size) as device:
+                    yield Place(device, 0, size, "direct")
+            case "loop_ext4":
+                with devices.ext4_on_loop(size) as folder:
+                    yield self._file(folder, size, "direct")
             case "tmpfs":
-                with devices.tmpfs_folder(_MEMORY_BYTES) as folder:
-                    yield self._file(folder, _MEMORY_BYTES, "direct")
+                with devices.tmpfs_folder(size) as folder:
+                    yield self._file(folder, size, "direct")
             case "cached":
                 yield self._file(self.settings.folder, _CACHED_BYTES, "hot")
             case "disk":

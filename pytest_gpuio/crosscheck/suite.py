@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError
-from pytest_gpuio.crosscheck import account, bare, cost, open_loop, scale, speed
+from pytest_gpuio.crosscheck import account, bare, cost, gpu, open_loop, scale, speed
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.compare import disturbed
 from pytest_gpuio.crosscheck.lab import Lab, Settings
@@ -17,9 +17,9 @@ from pytest_gpuio.crosscheck.ours import Ours
 from pytest_gpuio.crosscheck.truth import Strangers
 from pytest_gpuio.machine import affinity
 
-__all__ = ["Found", "Settings", "claims", "run"]
+__all__ = ["SUITES", "Found", "Settings", "claims", "run"]
 
-#: In the order of the table.
+#: In the order of the table: what our own overhead may be.
 EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *speed.EXPERIMENTS,
     *bare.EXPERIMENTS,
@@ -28,6 +28,10 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *scale.EXPERIMENTS,
     *open_loop.EXPERIMENTS,
 )
+
+
+#: Suites by name.
+SUITES: Final[Mapping[str, tuple[Experiment, ...]]] = {"overhead": EXPERIMENTS, "gpu": gpu.EXPERIMENTS}
 
 
 @dataclass(slots=True)
@@ -47,9 +51,9 @@ class Found:
         }
 
 
-def claims() -> tuple[Claim, ...]:
-    """Every claim, in the order of the table."""
-    return tuple(claim for experiment in EXPERIMENTS for claim in experiment.claims)
+def claims(name: str = "overhead") -> tuple[Claim, ...]:
+    """Every claim of a suite, in the order of the table."""
+    return tuple(claim for experiment in SUITES[name] for claim in experiment.claims)
 
 
 def run(settings: Settings, say: Callable[[str], None], experiments: Sequence[Experiment] = EXPERIMENTS) -> Found:
@@ -83,7 +87,7 @@ def run(settings: Settings, say: Callable[[str], None], experiments: Sequence[Ex
                     break
         except KeyboardInterrupt:
             found.interrupted = True
-        found.conditions = _conditions(lab, load)
+        found.conditions = _conditions(lab, load, gpu=experiments is gpu.EXPERIMENTS)
     return found
 
 
@@ -92,15 +96,25 @@ def _rows(experiment: Experiment, lab: Lab) -> Sequence[Row]:
     try:
         rows = experiment.run(lab)
     except CapabilityMissing as error:
+        lab.say(f"{experiment.claims[0].name}: {error}")
         return [claim.not_measurable(str(error)) for claim in experiment.claims]
-    except GpuioError as error:
+    except (GpuioError, OSError) as error:
+        # One line that cannot be had must not cost those before it.
+        lab.say(f"{experiment.claims[0].name}: {error}")
         return [claim.failed(str(error)) for claim in experiment.claims]
     noisy = disturbed(strangers.share())
     return [row.excused(noisy) for row in rows]
 
 
-def _conditions(lab: Lab, load: float) -> str:
+def _conditions(lab: Lab, load: float, *, gpu: bool) -> str:
     settings = lab.settings
+    after = f"Load average before {load:.1f}, after {os.getloadavg()[0]:.1f}, on {len(affinity())} CPUs."
+    if gpu:
+        return (
+            f"{settings.pairs} interleaved pairs of {settings.seconds:g} s per comparison, files in memory (tmpfs, and "
+            "ext4 on a loop device over it), GPU 0. A ratio inside the noise floor (the other side against itself) is "
+            f"not decided. CPU is of the measuring child, library threads included. {after}"
+        )
     try:
         against = str(lab.fio)
     except CapabilityMissing as error:
@@ -108,6 +122,5 @@ def _conditions(lab: Lab, load: float) -> str:
     return (
         f"{settings.pairs} interleaved pairs of {settings.seconds:g} s per comparison, one worker pinned to one CPU, "
         f"against {against}; files in {settings.folder}. A ratio inside the noise floor (a tool against itself) is not "
-        "decided. CPU per request is of the tool's process, read from outside. Load average before "
-        f"{load:.1f}, after {os.getloadavg()[0]:.1f}, on {len(affinity())} CPUs."
+        f"decided. CPU per request is of the tool's process, read from outside. {after}"
     )

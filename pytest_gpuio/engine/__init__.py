@@ -16,6 +16,7 @@ from pytest_gpuio.engine.gpus import GpuInfo, find_libcuda, gpu_count, gpus
 from pytest_gpuio.engine.histogram import Histogram
 from pytest_gpuio.engine.offsets import offsets
 from pytest_gpuio.engine.pattern import pattern_check, pattern_fill
+from pytest_gpuio.engine.persist import persist
 from pytest_gpuio.engine.pool import Pool, PoolInfo
 from pytest_gpuio.engine.replay import NEVER, Replay, results_for
 from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
@@ -58,6 +59,7 @@ __all__ = [
     "offsets",
     "pattern_check",
     "pattern_fill",
+    "persist",
     "probe",
     "results_for",
 ]

@@ -32,6 +32,8 @@ class Children:
         self._env_of = env_of
         self._grace_s = grace_s
         self._children: dict[str, Child] = {}
+        #: Sentences about children that were asked to end and crashed or hung instead.
+        self.bad_ends: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +60,7 @@ class Children:
         """
         old = self._children.pop(family, None)
         if old is not None:
-            old.close()
+            self._close(old)
         env = self._env
         if self._env_of is not None:
             env = {**(env or {}), **self._env_of(family)}
@@ -84,4 +86,9 @@ class Children:
         """Ends every child; each takes a bounded time."""
         with contextlib.ExitStack() as stack:  # an interrupt in one still closes the others
             while self._children:
-                stack.callback(self._children.popitem()[1].close)
+                stack.callback(self._close, self._children.popitem()[1])
+
+    def _close(self, child: Child) -> None:
+        end = child.close()
+        if end is not None:
+            self.bad_ends.append(end)

@@ -78,7 +78,9 @@ class Handlers:
             direct_alignment,
             is_allowed,
             lay_out,
+            lay_out_devdax,
             lay_out_device,
+            look_at_devdax,
             look_at_device,
             raw_device,
         )
@@ -91,7 +93,7 @@ class Handlers:
         def progress(done: int, total: int) -> None:
             emit("progress", stage="layout", done=done, total=total)
 
-        if params["spdk_mib"] is not None:
+        if params.get("spdk_mib") is not None:
             from pytest_gpuio.measure import spdk
 
             return spdk.lay_out(params, emit, progress, stop)
@@ -100,7 +102,10 @@ class Handlers:
         if device is None:
             target = lay_out(params["path"], params["data_bytes"], progress=progress, stop=stop)
         elif not params["writes"] and not is_allowed(device, params["allow_destroy"]):
-            target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
+            if device.devdax:
+                target = look_at_devdax(device, params["data_bytes"])
+            else:
+                target = look_at_device(device, params["data_bytes"], allowed=params["allow_destroy"])
             if isinstance(target, FoundContent):
                 busy = ", which others use: their I/O may disturb the figures" if target.used else ""
                 text = (
@@ -108,7 +113,7 @@ class Handlers:
                 )
                 emit("progress", stage="overwrite", text=text)
         else:
-            target = lay_out_device(
+            target = (lay_out_devdax if device.devdax else lay_out_device)(
                 device,
                 params["data_bytes"],
                 allowed=params["allow_destroy"],

@@ -100,6 +100,8 @@ def _file_io(target: str) -> str | None:
     if spdk_address(target) is not None:
         return f"{target} is driven from user space: use --gpuio-datapath=spdk, or the kernel's device as target"
     device = raw_device(target)
+    if device is not None and device.devdax:
+        return f"{target} is reached by maps only: use --gpuio-datapath=dax"
     if device is None or not device.generic:
         return None
     return (

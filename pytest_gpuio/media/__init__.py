@@ -4,6 +4,7 @@ from pytest_gpuio.media.classification import DEVDAX, MEMORY_FILE_SYSTEMS, class
 from pytest_gpuio.media.counters import Counters, device_counters, read_counters
 from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import BlockDevice, Medium
+from pytest_gpuio.media.nvdimm import devdax_name
 from pytest_gpuio.media.sysfs import logical_block_size
 from pytest_gpuio.media.top import top_device
 
@@ -14,6 +15,7 @@ __all__ = [
     "Counters",
     "Medium",
     "classify",
+    "devdax_name",
     "device_counters",
     "generic_block_device",
     "logical_block_size",

@@ -43,6 +43,12 @@ def persistence_domain(node: Path) -> str | None:
     return None
 
 
+def devdax_name(device: tuple[int, int], root: str = "/") -> str | None:
+    """Kernel name of a devdax character device; None when the number is none."""
+    found = devdax_device(device, Path(root))
+    return None if found is None else found[0].name
+
+
 def devdax_device(device: tuple[int, int], root: Path) -> tuple[BlockDevice, Path] | None:
     """Facts and sysfs folder of a devdax character device (``/dev/dax0.0``); None when the number is none.
 

@@ -53,7 +53,7 @@ def cell_line(record: CellRecord) -> str:
     return " ".join(parts)
 
 
-def deciding(record: CellRecord) -> str:
+def deciding(record: CellRecord, *, note: bool = True) -> str:
     """What decides for a model's workload: ``p99 group 1.20ms, 3.1 % over 50 ms``; empty for streams."""
     replay = record.get("replay")
     if replay is None:
@@ -61,7 +61,7 @@ def deciding(record: CellRecord) -> str:
     found, ranks, stalled = replay["deciding"], replay["ranks"], replay["stall"]
     match found["metric"]:
         case "utilization":
-            words = f"utilisation {found['value']:.1%}"
+            words = f"utilisation {found['value']:.1%}, {numbers.rate(record['cpu']['gb_per_s_per_core'])} GB/s/core"
         case "durable":
             words = f"durable in {numbers.duration(round(found['value'] * 1e9))}"
         case "resident":
@@ -79,7 +79,7 @@ def deciding(record: CellRecord) -> str:
         words += f", stalled {stalled['stall_s']:.3g} s"
     if replay["cpu_s_per_gb"] is not None:
         words += f", {replay['cpu_s_per_gb']:.3g} CPU s/GB"
-    return words + (f" ({replay['note']})" if replay["note"] else "")
+    return words + (f" ({replay['note']})" if note and replay["note"] else "")
 
 
 def short_case(axes: Mapping[str, str | int]) -> str:
@@ -211,12 +211,21 @@ def _table(rows: Sequence[tuple[str, ...]], records: Sequence[CellRecord], width
 
 def _decisions(records: Sequence[CellRecord], width: int) -> str:
     """What decides for each model, ahead of the figures that every cell has."""
-    lines = [(short_case(record["axes"]), deciding(record)) for record in records if "replay" in record]
-    if not lines:
+    models = [record for record in records if "replay" in record]
+    if not models:
         return ""
-    room = max(_SHORTEST_CASE, width - max(len(words) for _, words in lines) - _GAP)
-    longest = min(max(len(case) for case, _ in lines), room)
-    return "".join(f"{_shorten(case, room):<{longest}}  {words}\n" for case, words in lines) + "\n"
+    # Sizes follow in the table: here workload and data path, as far as they tell cells apart.
+    names = [f"{record['axes']['workload']} {record['axes']['datapath']}" for record in models]
+    words = [deciding(record, note=False) for record in models]
+    room = max(_SHORTEST_CASE, width - max(map(len, words)) - _GAP)
+    longest = min(max(map(len, names)), room)
+    lines = [f"{_shorten(name, room):<{longest}}  {text}\n" for name, text in zip(names, words, strict=True)]
+    notes: dict[str, list[str]] = {}
+    for record in models:
+        if record["replay"]["note"]:
+            notes.setdefault(record["replay"]["note"], []).append(record["replay"]["model"])
+    lines += [f"{note}: {', '.join(dict.fromkeys(names))}\n" for note, names in notes.items()]
+    return "".join(lines) + "\n"
 
 
 def _legend(records: Iterable[CellRecord]) -> str:

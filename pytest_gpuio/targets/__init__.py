@@ -3,6 +3,7 @@
 from pytest_gpuio.targets.alignment import Alignment, direct_alignment
 from pytest_gpuio.targets.cache import drop, holes, resident_bytes, warm
 from pytest_gpuio.targets.dax import maps_synchronously, refuses_dax, says_dax
+from pytest_gpuio.targets.devdax_layout import lay_out_devdax, look_at_devdax
 from pytest_gpuio.targets.device_layout import FoundContent, lay_out_device, look_at_device
 from pytest_gpuio.targets.direct import refuses_direct
 from pytest_gpuio.targets.geometry import check_geometry
@@ -34,8 +35,10 @@ __all__ = [
     "identify",
     "is_allowed",
     "lay_out",
+    "lay_out_devdax",
     "lay_out_device",
     "lay_out_namespace",
+    "look_at_devdax",
     "look_at_device",
     "maps_synchronously",
     "memory_mib",

@@ -180,7 +180,7 @@ def _zero_share(fd: int, device: RawDevice, length: int) -> float:
 
 
 def sampled(places: int) -> list[int]:
-    """Numbers of :data:`SAMPLES` of so many places, evenly spread, both ends among them."""
+    """Indices of :data:`SAMPLES` places, evenly spread, both ends among them."""
     return sorted({index * (places - 1) // (SAMPLES - 1) for index in range(SAMPLES)})
 
 

@@ -7,8 +7,9 @@ import os
 import stat
 
 from pytest_gpuio.core.errors import CapabilityMissing, TargetError, errno_text
-from pytest_gpuio.media import classify
+from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify
 from pytest_gpuio.targets.alignment import direct_alignment
+from pytest_gpuio.targets.devdax_map import devdax_header
 from pytest_gpuio.targets.header import read_header
 from pytest_gpuio.targets.raw_device import raw_device
 
@@ -34,9 +35,14 @@ def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, d
         if not direct:
             raise TargetError(f"{name} takes NVMe commands only, past the page cache: use --gpuio-cache=direct.")
         direct = dsync = False
+    if device is not None and device.devdax:
+        direct = dsync = False
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
     flags |= os.O_DSYNC if dsync else 0
-    if writable:
+    if writable and device is not None and device.devdax:
+        if devdax_header(device) is None:
+            raise _foreign(name)
+    elif writable:
         _check_ours(name if device is None else device.block_path)
     try:
         fd = _open_without_atime(name, flags | (os.O_DIRECT if direct else 0))
@@ -58,8 +64,10 @@ def open_target(path: str | os.PathLike[str], *, writable: bool, direct: bool, d
 def direct_refusal(path: str) -> CapabilityMissing:
     """The error for a file system that does not serve direct I/O on ``path``."""
     kind = classify(path).file_system or "unknown"
+    # The page cache of a file in memory is the file, and never cold.
+    cache = "hot" if kind in MEMORY_FILE_SYSTEMS else "cold"
     return CapabilityMissing(
-        f"{path}: this file system ({kind}) refuses O_DIRECT: use another --gpuio-target, or --gpuio-cache=cold."
+        f"{path}: this file system ({kind}) refuses O_DIRECT: use another --gpuio-target, or --gpuio-cache={cache}."
     )
 
 
@@ -95,9 +103,13 @@ def _check_ours(path: str) -> None:
         raise TargetError(f"{path} cannot be opened: {errno_text(error.errno or 0)}.") from error
     try:
         if read_header(fd, path) is None:
-            raise TargetError(f"{path} exists and was not made by gpuio: name another path.")
+            raise _foreign(path)
     finally:
         os.close(fd)
+
+
+def _foreign(path: str) -> TargetError:
+    return TargetError(f"{path} exists and was not made by gpuio: name another path.")
 
 
 def _open_without_atime(path: str, flags: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Final
 
 from pytest_gpuio.core.errors import Busy, TargetError, errno_text
 from pytest_gpuio.machine.reading import read_int, read_text
-from pytest_gpuio.media import generic_block_device
+from pytest_gpuio.media import devdax_name, generic_block_device
 
 #: The option that permits overwriting a device.
 ALLOW_OPTION: Final = "--gpuio-allow-destroy"
@@ -30,8 +31,9 @@ class RawDevice:
         named: as the user named it, maybe a symbolic link.
         node: the device node itself, ``/dev/nvme0n1`` or ``/dev/ng0n1``.
         generic: it takes NVMe commands only (a character device), no reads and writes.
-        block: kernel name of the block device with the same bytes.
-        number: ``(major, minor)`` of that block device.
+        block: kernel name of the block device with the same bytes; of a devdax device its own.
+        number: ``(major, minor)`` of that device.
+        devdax: it is persistent memory as a character device, which only a map reads and writes.
     """
 
     named: str
@@ -39,6 +41,7 @@ class RawDevice:
     generic: bool
     block: str
     number: tuple[int, int]
+    devdax: bool = False
 
     def __str__(self) -> str:
         """``/dev/disk/by-id/x (/dev/sdb)`` where the two differ."""
@@ -54,7 +57,7 @@ def raw_device(path: str | os.PathLike[str]) -> RawDevice | None:
     """The device that a path names, symbolic links followed; None when it names no device or does not exist.
 
     Raises:
-        TargetError: a character device other than an NVMe generic one, or one that sysfs does not know.
+        TargetError: a character device other than an NVMe generic or a devdax one, or one that sysfs does not know.
     """
     named = os.fspath(path)
     try:
@@ -68,11 +71,14 @@ def raw_device(path: str | os.PathLike[str]) -> RawDevice | None:
         return RawDevice(named, node, generic=False, block=folder.name.replace("!", "/"), number=number)
     if not stat.S_ISCHR(status.st_mode):
         return None
+    persistent = devdax_name(number)
+    if persistent is not None:
+        return RawDevice(named, node, generic=False, block=persistent, number=number, devdax=True)
     sibling = generic_block_device(number)
     if sibling is None:
         raise TargetError(
-            f"{named} is a character device, and not an NVMe generic one with a block device (/dev/ngXnY): name a "
-            f"directory, a file, a block device or a generic NVMe device."
+            f"{named} is a character device, and not an NVMe generic one with a block device (/dev/ngXnY), nor a "
+            f"devdax one (/dev/daxX.Y): name a directory, a file, a block device or one of those."
         )
     return RawDevice(named, node, generic=True, block=sibling[0], number=sibling[1])
 
@@ -115,6 +121,9 @@ def check_unused(device: RawDevice, root: str = "/", *, force: bool = False) -> 
         TargetError: says what uses it and how to end that.
     """
     base = Path(root)
+    if device.devdax:
+        _check_no_writer(device)
+        return
     link = base / f"sys/dev/block/{device.number[0]}:{device.number[1]}"
     folder = Path(os.path.realpath(link))
     if not folder.is_dir():
@@ -130,6 +139,10 @@ def check_unused(device: RawDevice, root: str = "/", *, force: bool = False) -> 
             f"{device} holds partitions ({', '.join(part.name for part in partitions)}): name one of them as target, "
             f"add {FORCE_OPTION} if nothing on any of them is needed, {_ANOTHER}."
         )
+    _check_no_writer(device)
+
+
+def _check_no_writer(device: RawDevice) -> None:
     writer = _writer(device)
     if writer is not None:
         raise TargetError(f"{device} is open for writing by process {writer}: end it, {_ANOTHER}.")
@@ -149,6 +162,9 @@ def claimed(device: RawDevice) -> Iterator[int]:
     path = device.block_path
     try:
         fd = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        if device.devdax:
+            # No claim of the kernel's own: a lock keeps other runs of ours out.
+            _lock(fd)
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise Busy(
@@ -196,8 +212,16 @@ def check_same(fd: int, device: RawDevice) -> None:
     """
     status = os.fstat(fd)
     number = os.major(status.st_rdev), os.minor(status.st_rdev)
-    if not stat.S_ISBLK(status.st_mode) or number != device.number:
+    if stat.S_ISBLK(status.st_mode) == device.devdax or number != device.number:
         raise TargetError(f"{device.block_path} is not the device {device.number[0]}:{device.number[1]} any more.")
+
+
+def _lock(fd: int) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise OSError(errno.EBUSY, "locked") from error
 
 
 def _identity(name: str) -> tuple[bool, int] | None:

@@ -1,5 +1,6 @@
 """NVMe again: a drive of Optane's model, what protects a drive in use, and a driver without poll queues."""
 
+import hashlib
 import json
 
 import pytest
@@ -10,15 +11,30 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="session")
-def share(boot, tmp_path_factory):
-    """What the job left."""
+def seen(boot, tmp_path_factory):
+    """What the job left, and the checksums of the drives before and after what is refused."""
+    images = tmp_path_factory.mktemp("images")
+    checksums = []
+
+    def look(_machine):
+        # On the host: emulated processors would take a minute.
+        checksums.append(
+            [hashlib.sha256((images / f"{name}.img").read_bytes()).digest() for name in ("nvme", "nvme4k")]
+        )
+
     try:
         program = optane_qemu(tmp_path_factory.mktemp("qemu"))
     except LabUnavailable as error:
         pytest.skip(str(error))
-    outcome = boot("guards", "nvme", "nvme4k", "ext4", program=program)
+    actions = {"before": look, "after": look}
+    outcome = boot("guards", "nvme", "nvme4k", "ext4", program=program, images=images, actions=actions)
     assert outcome.missing == {}
-    return outcome.share
+    return outcome.share, checksums
+
+
+@pytest.fixture
+def share(seen):
+    return seen[0]
 
 
 def read(share, name):
@@ -42,12 +58,12 @@ def test_optane_is_known_by_its_model(share):
         ("mounted", " is mounted at /mnt/ext4"),
     ],
 )
-def test_a_drive_in_use_or_not_given_up_is_left_alone(share, target, said):
-    told = read(share, "refused")
+def test_a_drive_in_use_or_not_given_up_is_left_alone(seen, target, said):
+    told = read(seen[0], "refused")
     assert told["cells"] == []
     (reason,) = [failure["reason"] for failure in told["failures"] if f"|target={target}|" in failure["case"]]
     assert said in reason
-    before, after = read(share, "checksums")
+    before, after = seen[1]
     assert before == after
 
 

@@ -24,6 +24,7 @@ MEDIA = {
     "virtio": "virtual",
     "pmem": "pmem",
     "dax": "pmem",
+    "dax_off": "nvme_ssd",
     "devdax": "pmem",
     "virtio_pmem": "virtual",
     "null_blk": "null_blk",
@@ -35,6 +36,8 @@ MEDIA = {
 GENERIC = {"nvme_generic", "nvme4k_generic"}
 #: Devices that can be polled here, by the kernel's own word (queue/io_poll).
 POLLED = {"nvme", "nvme4k", "dm", "null_blk", "nvmeof"}
+#: Folders on devices that can be polled, where newer kernels poll for reads alone.
+FOLDERS = ("ext4", "dax_off")
 PLAIN = ("psync", "libaio", "io_uring", "io_uring_sqpoll", "mmap")
 POLLING = ("io_uring_iopoll", "io_uring_full")
 
@@ -54,11 +57,11 @@ def found(outcome, tables, kernel):
     paths = tuple(dict.fromkeys(path for _, path in found))
     shown = dict(found)
     for path in POLLING:
-        if found["ext4", path].state == "FAILED":
-            # A limit of the kernel, which the gate found: judged in a test of its own.
-            shown["ext4", path] = Fate(
-                "reads", f"Linux {kernel.version} does not poll for writes to files (path_proved)"
-            )
+        for name in FOLDERS:
+            if found[name, path].state == "FAILED":
+                # A limit of the kernel, which the gate found: judged in a test of its own.
+                why = f"Linux {kernel.version} does not poll for writes to files (path_proved)"
+                shown[name, path] = Fate("reads", why)
     tables["medium x data path (emulated devices, real drivers; ok = the right bytes by the right path)"] = table(
         rows, paths, shown
     )
@@ -85,16 +88,19 @@ def test_each_device_is_known_for_what_it_is(found, outcome, name):
 
 @pytest.mark.parametrize("path", PLAIN)
 @pytest.mark.parametrize("name", sorted(set(MEDIA) - GENERIC - {"devdax"}))
-def test_plain_paths_move_the_right_bytes_everywhere(found, name, path):
+def test_plain_paths_move_the_right_bytes_everywhere(found, kernel, name, path):
     if (name, path) == ("tmpfs", "mmap"):
         # Its page cache cannot be emptied, and a mapping that is not DAX is measured cold unless asked otherwise.
         assert found[name, path].reason.startswith("needs cold_cache: ")
+        return
+    if name == "tmpfs" and kernel.release < (6, 6):
+        assert found[name, path].reason.startswith("needs o_direct: ")
         return
     assert found[name, path].state == "ok", found[name, path]
 
 
 @pytest.mark.parametrize("path", POLLING)
-@pytest.mark.parametrize("name", sorted(set(MEDIA) - GENERIC - {"devdax", "ext4"}))
+@pytest.mark.parametrize("name", sorted(set(MEDIA) - GENERIC - {"devdax", *FOLDERS}))
 def test_polling_works_where_there_are_poll_queues_and_is_refused_elsewhere(found, name, path):
     fate = found[name, path]
     if name in POLLED:
@@ -107,9 +113,9 @@ def test_polling_works_where_there_are_poll_queues_and_is_refused_elsewhere(foun
 @pytest.mark.parametrize("name", sorted(GENERIC))
 def test_passthrough_commands_move_the_right_bytes(found, name):
     assert found[name, "io_uring_cmd"].state == "ok", found[name, "io_uring_cmd"]
-    others = {path: fate for (target, path), fate in found.items() if target == name and path != "io_uring_cmd"}
-    assert others
-    assert all(fate.state == "n/a" and fate.reason.startswith("needs file_io: ") for fate in others.values())
+    for path in (*PLAIN, *POLLING):
+        assert found[name, path].state == "n/a"
+        assert found[name, path].reason.startswith("needs file_io: "), found[name, path]
 
 
 def test_no_cell_is_blank(found, outcome):
@@ -119,15 +125,16 @@ def test_no_cell_is_blank(found, outcome):
     assert [(key, fate) for key, fate in found.items() if fate.state == "n/a" and not fate.reason] == []
 
 
-def test_kernels_that_do_not_poll_for_writes_to_files_are_found_out(found, outcome, kernel):
+@pytest.mark.parametrize("name", FOLDERS)
+def test_kernels_that_do_not_poll_for_writes_to_files_are_found_out(found, outcome, kernel, name):
     reads = fates(outcome.share / "matrix.json", "micro/randread")
     for path in POLLING:
-        assert reads["ext4", path].state == "ok", reads["ext4", path]
+        assert reads[name, path].state == "ok", reads[name, path]
         if kernel.release < (6, 6):
-            assert found["ext4", path].state == "ok"
+            assert found[name, path].state == "ok"
         else:
-            assert "path_proved: asked for" in found["ext4", path].reason
-            assert found["ext4", path].reason.endswith(": not polled")
+            assert "path_proved: asked for" in found[name, path].reason
+            assert found[name, path].reason.endswith(": not polled")
 
 
 def test_polled_requests_interrupt_nobody(outcome):
@@ -151,10 +158,20 @@ def test_nvme_over_tcp_is_not_taken_for_a_local_drive(outcome):
     assert {device["model"] for device in told["devices"]} == {"INTEL SSDPE21K375GA"}
 
 
-def test_dax_with_map_sync(found):
+def test_dax_is_proved_and_refused_where_it_is_silently_off(found):
     if not any(path == "dax" for _, path in found):
         pytest.skip("no dax data path in this version")
-    assert found["dax", "dax"].state == "ok", found["dax", "dax"]
-    # Persistent memory of a host's file cannot promise MAP_SYNC, block devices cannot be mapped so.
+    fate = found["dax", "dax"]
+    assert fate.state == "ok", fate
+    assert "(MAP_SYNC; sf in smaps): yes" in fate.gates["path_proved"][1]
+    # Among them the folder whose file system was told dax=always and has none.
     for name in set(MEDIA) - GENERIC - {"dax", "devdax"}:
         assert found[name, "dax"].state == "n/a", (name, found[name, "dax"])
+        assert found[name, "dax"].reason.startswith("needs dax: ")
+
+
+def test_devdax_is_loads_and_stores_too(found):
+    fate = found.get(("devdax", "dax"))
+    if fate is None or (fate.state == "n/a" and "is a character device" in fate.reason):
+        pytest.skip("no devdax targets in this version")
+    assert fate.state == "ok", fate

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-STANDIN = ROOT / "cnative/tests/libs"
+STANDIN = ROOT / "cnative/tests/standin"
 NQN = "nqn.2016-06.io.spdk:gpuio"
 SUITE = """
     import pytest
@@ -31,7 +31,7 @@ def standin(tmp_path_factory):
     if compiler is None:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("standin_spdk")
-    for source, name in (("standin_spdk.c", "libspdk_nvme.so"), ("standin_spdk_env.c", "libspdk_env_dpdk.so")):
+    for source, name in (("libspdk_nvme.c", "libspdk_nvme.so"), ("libspdk_env_dpdk.c", "libspdk_env_dpdk.so")):
         command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-pthread"]
         subprocess.run([*command, "-o", folder / name, STANDIN / source], check=True)
     return folder
@@ -134,7 +134,7 @@ def real_target(tmp_path):
         ("nvmf_create_transport", {"trtype": "TCP"}),
         (
             "nvmf_create_subsystem",
-            {"nqn": NQN, "allow_any_host": True, "serial_number": "GPUIO1", "model_number": "real"},
+            {"nqn": NQN, "allow_any_host": True, "serial_number": "1", "model_number": "real"},
         ),
         ("nvmf_subsystem_add_ns", {"nqn": NQN, "namespace": {"nsid": 1, "bdev_name": "M0"}}),
         ("nvmf_subsystem_add_listener", {"nqn": NQN, "listen_address": address}),

@@ -14,17 +14,17 @@ process = start(
     ["throttled", "removable", ("hung", hung), "nvme"],
     "--gpuio-datapath=psync,io_uring",
     "--gpuio-qd=1",
-    "--gpuio-max-time=6s",
+    "--gpuio-max-time=4s",
     "--gpuio-precision=0.1%",
     "--gpuio-timeout=10s",
     tests=("test_reads",),
 )
 # Warm-up is over by then, and a few windows have been measured.
-busy(DEVICES["throttled"], 6.0)
+busy(DEVICES["throttled"], 3.0)
 signal("slow")
-busy(DEVICES["removable"], 3.0)
+busy(DEVICES["removable"], 2.0)
 signal("unplug")
-busy(hung, 3.0)
+busy(hung, 2.0)
 run("dmsetup", "suspend", "--noflush", "--nolockfs", "labhung")
 say("suspended")
 status = process.wait()

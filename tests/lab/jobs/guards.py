@@ -1,24 +1,11 @@
 """In the guest: an Optane drive by its model; what must not be overwritten; a driver without poll queues."""
 
-import hashlib
-import json
-from pathlib import Path
-
-from measuring import DEVICES, LAB, cells, run
-
-
-def checksums():
-    found = {}
-    for name in ("nvme", "nvme4k", "files"):
-        with Path(DEVICES[name]).open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
+from measuring import DEVICES, cells, run, signal
 
 generic = {name: DEVICES[name].replace("/dev/nvme", "/dev/ng") for name in ("nvme", "nvme4k", "files")}
 run("dmsetup", "create", "labheld", "--table", f"0 65536 linear {DEVICES['nvme4k']} 0")
 run("sync")
-before = checksums()
+signal("before")
 cells(
     "refused",
     [("unnamed", generic["nvme"]), ("held", generic["nvme4k"]), ("mounted", generic["files"])],
@@ -27,7 +14,8 @@ cells(
     # Permission for the block device is none for its generic one.
     allow=[DEVICES["nvme"], generic["nvme4k"], generic["files"]],
 )
-(LAB / "checksums.json").write_text(json.dumps([before, checksums()]))
+run("sync")
+signal("after")
 run("dmsetup", "remove", "labheld")
 
 cells("optane", ["nvme"], "--gpuio-datapath=io_uring,io_uring_full", "--gpuio-qd=4")

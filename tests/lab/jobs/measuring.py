@@ -14,7 +14,8 @@ _told = json.loads((LAB / "devices.json").read_text())
 DEVICES = _told["devices"]
 #: A depth that emulated drives can hold: behind slow processors they answer sooner than a deeper queue fills. Paths
 #: with one request at a time have depth 1 only.
-ONE_DEPTH = "gpuio(qd=4) or gpuio(datapath='psync') or gpuio(datapath='mmap') or gpuio(datapath='dax')"
+_SYNCHRONOUS = ("psync", "mmap", "dax", "gds", "gds_compat")
+ONE_DEPTH = " or ".join(("gpuio(qd=4)", *(f"gpuio(datapath='{path}')" for path in _SYNCHRONOUS)))
 #: Plugins of this environment that the product does not need; starting them is slow under emulation.
 _WITHOUT = ("codspeed", "cacheprovider", "hypothesispytest", "pytester", "xdist", "xdist.looponfail")
 

@@ -12,11 +12,11 @@ process = start(
     ["nvme"],
     f"--gpuio-results={folder}/gpuio-results.json",
     "--gpuio-datapath=psync,libaio,io_uring,io_uring_iopoll",
-    "--gpuio-qd=1,2,3,4,5,6,7,8",
+    "--gpuio-qd=1,2,4,8",
     "--gpuio-bs=4k,8k",
 )
 # Two cells are on the disk, a third is being measured, and writes.
-while sum(path.read_bytes().count(b"\n") for path in folder.glob("journal*") or folder.glob("*.jsonl")) < 2:
+while sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl")) < 2:
     if process.poll() is not None:
         raise SystemExit("the run ended before the cut")
     time.sleep(0.1)

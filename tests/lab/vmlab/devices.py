@@ -47,10 +47,11 @@ def drive(folder: Path, name: str) -> list[str]:
     return ["-drive", f"id={name},if=none,format=raw,file={image(folder, name)},cache=writeback,aio=threads"]
 
 
-def _namespace(name: str, number: int, sector: int = 512) -> Device:
+def _namespace(name: str, number: int, sector: int = 512, size: int = DISK_BYTES) -> Device:
     """A namespace of the one NVMe controller ``labnvme``, whose numbers are stable, unlike names of controllers."""
 
     def qemu(folder: Path) -> list[str]:
+        image(folder, name, size)
         blocks = f"logical_block_size={sector},physical_block_size={sector}"
         return [*drive(folder, name), "-device", f"nvme-ns,drive={name},bus=labnvme,nsid={number},{blocks}"]
 
@@ -100,8 +101,8 @@ def _bad_sector_virtio(folder: Path) -> list[str]:
     return ["-device", "virtio-blk-pci,drive=bad_virtio,serial=LABBADVIRTIO", *_bad_drive(folder, "bad_virtio")]
 
 
-#: The sector of 512 bytes that cannot be read on the disks that have a bad one: 24 MiB into it.
-BAD_SECTOR = (24 << 20) // 512
+#: The sector of 512 bytes that cannot be read on the disks that have a bad one: 5 MiB into it.
+BAD_SECTOR = (5 << 20) // 512
 
 
 def _bad_drive(folder: Path, name: str) -> list[str]:
@@ -126,6 +127,7 @@ DEVICES = {
         _namespace("under_dm", 4),
         _namespace("under_md0", 5),
         _namespace("under_md1", 6),
+        _namespace("under_dax_off", 7, size=PMEM_BYTES),
         Device("nvme_generic", "NVMe passthrough, /dev/ngXnY", stands_on=("nvme",)),
         Device("nvme4k_generic", "NVMe passthrough, /dev/ngXnY, blocks of 4096 bytes", stands_on=("nvme4k",)),
         Device("dm", "dm-linear on NVMe", stands_on=("under_dm",)),
@@ -138,6 +140,7 @@ DEVICES = {
         Device("pmem", "nvdimm with an fsdax namespace, as a block device", _nvdimm("pmem")),
         Device("under_dax", "nvdimm with an fsdax namespace", _nvdimm("under_dax")),
         Device("dax", "folder of xfs with DAX on an nvdimm", stands_on=("under_dax",)),
+        Device("dax_off", "folder of xfs on NVMe, mounted dax=always", stands_on=("under_dax_off",)),
         Device("devdax", "nvdimm with a devdax namespace", _nvdimm("devdax")),
         Device("virtio_pmem", "virtio-pmem, DAX without MAP_SYNC", _virtio_pmem),
         Device("null_blk", "null_blk with memory and poll queues"),

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 from array import array
+from pathlib import Path
 from types import SimpleNamespace
 
-from pytest_gpuio.engine import NEVER, Histogram, Window
-from pytest_gpuio.measure.ranks import merge_windows, rank_plan, scatter
+import pytest
+
+from pytest_gpuio.core.errors import EngineError
+from pytest_gpuio.engine import NEVER, Clock, Histogram, Pool, Window, results_for
+from pytest_gpuio.engine.replay import GROUP, RECORD
+from pytest_gpuio.measure.cell import run_spec_of
+from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
+from pytest_gpuio.measure.ranks import RankedRun, Ranks, merge_windows, rank_plan, scatter
 
 
 def window(**changed: float) -> Window:
@@ -62,3 +71,71 @@ def test_a_histogram_survives_the_way_between_processes() -> None:
         histogram.add(value)
     back = Histogram.from_bytes(histogram.to_bytes())
     assert (back.count, back.min_ns, back.max_ns, back.bins()) == (3, 1, 10**9, histogram.bins())
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Two ranks of two groups each, on the path that moves no data: groups 0 and 2, and 1 and 3."""
+    parts = []
+    for rank in (0, 1):
+        records = b"".join(RECORD.pack(4096 * (2 * i + rank), 4096, 0, 0, 0) for i in range(2))
+        groups = b"".join(GROUP.pack(i, -1, 0, i, 0) for i in range(2))
+        numbers = array("I", [rank, rank + 2]).tobytes()
+        paths = [tmp_path / f"{name}{rank}" for name in ("records", "groups", "numbers")]
+        for path, data in zip(paths, (records, groups, numbers), strict=True):
+            path.write_bytes(data)
+        parts.append(RankPart(*map(str, paths), chains=2))
+    replay = ReplayPlan(
+        "", "", "", (ReplayFile("", 0, 1 << 20, 0),), 4, 4, 0, 4, 16384, timed=False, least_s=0.0, parts=tuple(parts)
+    )
+    return Plan(
+        engine="null", library=None, path=None, region_offset=0, region_bytes=1 << 20, pattern_seed=0, order="random",
+        read_percent=100, zipf_theta=0.0, bs=4096, qd=2, jobs=2, submit_batch=1, reap_batch=1, knobs=(), cache="direct",
+        sync="none", sync_every=0, dsync=False, round="region", window_s=0.1, precision=0.1, max_time=0.1,
+        timeout_s=20.0, verify="none", counted=(), interrupt_names=(), cpus=(-1, -1), seed=1, replay=replay,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ranks(plan: Plan):
+    stop = memoryview(bytearray(4))
+    ranks = Ranks(plan, run_spec_of, Clock.calibrate(None), stop)
+    yield ranks
+    ranks.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_all_ranks_replay_their_own_groups_at_the_same_time(plan: Plan, ranks: Ranks) -> None:
+    pool = Pool()
+    assert len(ranks.pids) == 1
+    with RankedRun(plan, ranks, run_spec_of, (-1,), Clock.calibrate(None), pool, memoryview(bytearray(4))) as run:
+        for _ in range(2):
+            results = results_for(4)
+            window = run.replay(0, 4, results)
+            assert (window.ios, window.bytes, len(window.workers)) == (4, 16384, 2)
+            assert run.histograms()["lat"].count == 4
+            assert all(results[4 * group + 1] <= results[4 * group + 2] != NEVER for group in range(4))
+        assert run.sweep().bad == 0
+        with pytest.raises(EngineError, match="ranks replay all they have"):
+            run.replay(0, 2, results_for(2))
+    assert not ranks.pids
+    pool.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_rank_that_dies_is_an_error_and_not_a_wait(plan: Plan, ranks: Ranks) -> None:
+    ranks.answers(30.0)
+    os.kill(ranks.pids[0], signal.SIGKILL)
+    with pytest.raises(EngineError, match="rank 1 has died"):
+        ranks.ask("sweep", 30.0)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_what_a_rank_cannot_open_is_told_with_its_number(plan: Plan) -> None:
+    assert plan.replay is not None
+    broken = dataclasses.replace(plan.replay.parts[1], chains=1)
+    bad = dataclasses.replace(plan, replay=dataclasses.replace(plan.replay, parts=(plan.replay.parts[0], broken)))
+    ranks = Ranks(bad, run_spec_of, Clock.calibrate(None), memoryview(bytearray(4)))
+    with pytest.raises(EngineError, match=r"rank 1: .*group 1 is of chain 1 of 1"):
+        ranks.answers(30.0)
+    ranks.close()

@@ -34,7 +34,7 @@ def record(metric: str, value: float, unit: str, **changed: Any) -> Any:
     ("made", "words"),
     [
         (record("completion_p99", 0.0012, "s"), "p99 group 1.2ms, 3.1% over 50 ms, 0.25 CPU s/GB"),
-        (record("utilization", 0.913, "share"), "utilisation 91.3%, 0.25 CPU s/GB"),
+        (record("utilization", 0.913, "share"), "utilisation 91.3%, 2.62 GB/s/core, 0.25 CPU s/GB"),
         (record("resident", 12.5, "s"), "resident in 12.5s, 0.25 CPU s/GB"),
         (record("throughput", 2.5e9, "B/s", cpu_s_per_gb=None), "2.5 GB/s"),
         (
@@ -65,7 +65,8 @@ def test_each_kind_of_figure_is_told_in_words(made: Any, words: str) -> None:
 def test_what_decides_stands_above_the_table_and_streams_have_none() -> None:
     stream = json.loads(GOLDEN.read_text())
     assert deciding(stream) == ""
-    text = results_table([stream, record("utilization", 0.5, "share")])
+    text = results_table([stream, record("utilization", 0.5, "share", note="not an MLPerf submission")])
+    assert "not an MLPerf submission: inference/mine\n" in text
     assert text.index("utilisation 50.0%") < text.index("GB/s/core")
     assert "utilisation" not in results_table([stream])
 

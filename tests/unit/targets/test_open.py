@@ -58,7 +58,7 @@ def test_b22_ramfs_refuses_direct_io(mounted):
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
     except OSError:
-        with pytest.raises(CapabilityMissing, match=r"\(ramfs\)"):
+        with pytest.raises(CapabilityMissing, match=r"\(ramfs\).*--gpuio-cache=hot"):
             open_target(path, writable=False, direct=True)
     else:
         os.close(open_target(path, writable=False, direct=True))

@@ -63,7 +63,9 @@ def test_names_that_are_no_device(tmp_path):
     assert raw_device(tmp_path / "nothing") is None
     (tmp_path / "file").touch()
     assert raw_device(tmp_path / "file") is None
-    with pytest.raises(TargetError, match=r"^/dev/null is a character device, and not an NVMe generic one"):
+    with pytest.raises(
+        TargetError, match=r"^/dev/null is a character device, and not an NVMe generic one .* nor a devdax one"
+    ):
         raw_device("/dev/null")
     with pytest.raises(TargetError, match="character device"):
         target_file("/dev/null", writes=False)

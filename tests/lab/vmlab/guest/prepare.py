@@ -190,10 +190,12 @@ def mount(kind, source, point, options="rw"):
     return point
 
 
-def dax(_name):
+def xfs(name):
+    """Mounted with dax=always, which xfs accepts on any device, and forgets on most."""
     load("xfs")
-    run("mkfs.xfs", "-q", "-f", "-m", "reflink=0", found["under_dax"])
-    return mount("xfs", found["under_dax"], "/mnt/dax", "dax=always")
+    below = found[f"under_{name}"]
+    run("mkfs.xfs", "-q", "-f", "-m", "reflink=0", below)
+    return mount("xfs", below, f"/mnt/{name}", "dax=always")
 
 
 def loop(_name):
@@ -278,7 +280,9 @@ BUILDERS = {
     "virtio": lambda _: virtio("LABVIRTIO"),
     "pmem": fsdax,
     "under_dax": fsdax,
-    "dax": dax,
+    "under_dax_off": lambda _: namespace(7),
+    "dax": xfs,
+    "dax_off": xfs,
     "devdax": devdax,
     "virtio_pmem": virtio_pmem,
     "null_blk": null_blk,
@@ -291,7 +295,18 @@ BUILDERS = {
     "bad_virtio": lambda _: virtio("LABBADVIRTIO"),
     "throttled": lambda _: namespace(1, "LABTHROTTLED"),
 }
-NVME = {"nvme", "nvme4k", "files", "under_dm", "under_md0", "under_md1", "removable", "throttled", "bad_nvme"}
+NVME = {
+    "nvme",
+    "nvme4k",
+    "files",
+    "under_dm",
+    "under_md0",
+    "under_md1",
+    "under_dax_off",
+    "removable",
+    "throttled",
+    "bad_nvme",
+}
 DRIVERS = (
     (NVME, ("nvme", "poll_queues=1")),
     ({"sata_ssd", "hdd"}, ("-a", "ahci", "sd_mod")),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * standin_spdk.c - a stand-in for SPDK's libraries, written by us, for our own logic only: a namespace in memory whose commands end
+ * libspdk_nvme.c - a stand-in for SPDK's libraries, written by us, for our own logic only: a namespace in memory whose commands end
  * when process_completions is called. It is no substitute for the real ones.
  *
  * Environment:
