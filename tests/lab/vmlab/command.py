@@ -36,8 +36,8 @@ def parser() -> argparse.ArgumentParser:
         "tox run -e lab --",
         usage="%(prog)s [PYTEST OPTIONS]\n"
         "       %(prog)s [--devices NAMES] [--kernel SOURCE] [--keep FOLDER] -- COMMAND...",
-        description="A virtual machine (QEMU, emulated processors) that boots Debian's own kernel over this machine's files, "
-        "so that each storage medium is there on its real Linux driver. Its speed means nothing.",
+        description="A virtual machine (QEMU, emulated processors) that boots Debian's own kernel over this machine's "
+        "files, so that each storage medium is there on its real Linux driver. Its speed means nothing.",
         epilog=f"devices, each as /dev/lab/NAME where it is one:\n{listed}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
