@@ -63,9 +63,9 @@ int gpuio_stage_open(struct gpuio_worker *w)
 	s->marked = calloc(s->words, sizeof(*s->marked));
 	if (!s->batches || !s->line || !s->ready || !s->gathered || !s->marked)
 		return -ENOMEM;
-	/* Between the streams there is no order: then a copied-along slot could overwrite what came later. Nor may it where slots
-	 * hold what is going to be written. */
-	s->gap = w->side->nstreams == 1 && spec->read_percent == 100 ? GAP : 0;
+	/* A slot that is copied along may just be read into: its own copy comes later and overwrites it, in a stream's order. Not so
+	 * with several streams, or where slots hold what is going to be written; and what one thread reads comes in a row. */
+	s->gap = w->side->nstreams == 1 && spec->read_percent == 100 && !(w->job.engine->flags & GPUIO_ENGINE_SYNC) ? GAP : 0;
 	s->verifies = spec->verify && engine_moves_data(w->job.engine);
 	return make_events(w, s);
 }

@@ -261,14 +261,14 @@ static void test_a_lost_copy_is_found(void)
 		struct gpuio_run *run;
 		struct gpuio_window w;
 
-		set("STANDIN_CUDA_LOSE", "50");
+		set("STANDIN_CUDA_LOSE", "3");
 		open_gpu(&f, "psync", 1);
 		f.spec.verify = 1;
 		f.spec.gpu.check = checks[i];
 		run = fixture_run(&f);
-		w = fixture_window(run, 50);
-		CHECK_EQ(w.verified, 50);
-		CHECK_EQ(w.bad, 1);
+		w = fixture_window(run, 200);
+		CHECK_EQ(w.verified, 200);
+		CHECK(w.bad >= 1 && w.bad < 200);
 		CHECK_EQ(w.first_bad_offset % 4096, 0);
 		CHECK_EQ(gpuio_close(run), 0);
 		fixture_close(&f);

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -99,7 +100,8 @@ def ext4_on_loop(size: int) -> Iterator[Path]:
     Raises:
         CapabilityMissing: not root, or loop devices, mkfs.ext4 or mount cannot be had.
     """
-    with loop_over_tmpfs(size + size // 4 + (64 << 20)) as device, tempfile.TemporaryDirectory() as folder:
+    room = size + size // 4 + (64 << 20)
+    with loop_over_tmpfs(room) as device, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for command in (("mkfs.ext4", "-q", "-F", device), ("mount", device, folder)):
             made = _run(*command)
             if made.returncode != 0:
@@ -107,7 +109,16 @@ def ext4_on_loop(size: int) -> Iterator[Path]:
         try:
             yield Path(folder)
         finally:
-            _run("umount", folder)
+            _unmount(folder)
+
+
+def _unmount(folder: str) -> None:
+    """Take the file system away; what still holds it (a ring that the kernel clears up) gets a moment."""
+    for _ in range(20):
+        if _run("umount", folder).returncode == 0:
+            return
+        time.sleep(0.1)
+    _run("umount", "--lazy", folder)
 
 
 def _need_root(what: str) -> None:

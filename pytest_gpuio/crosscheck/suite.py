@@ -96,8 +96,11 @@ def _rows(experiment: Experiment, lab: Lab) -> Sequence[Row]:
     try:
         rows = experiment.run(lab)
     except CapabilityMissing as error:
+        lab.say(f"{experiment.claims[0].name}: {error}")
         return [claim.not_measurable(str(error)) for claim in experiment.claims]
-    except GpuioError as error:
+    except (GpuioError, OSError) as error:
+        # One line that cannot be had must not cost those before it.
+        lab.say(f"{experiment.claims[0].name}: {error}")
         return [claim.failed(str(error)) for claim in experiment.claims]
     noisy = disturbed(strangers.share())
     return [row.excused(noisy) for row in rows]

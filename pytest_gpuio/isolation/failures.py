@@ -21,6 +21,7 @@ _PLAIN: Final[dict[str, type[errors.GpuioError]]] = {
         errors.ConfigError,
         errors.TargetError,
         errors.CapabilityMissing,
+        errors.TraceError,
         errors.ChildDied,
         errors.Busy,
     )

@@ -24,6 +24,8 @@ class Children:
         self._env = env
         self._grace_s = grace_s
         self._children: dict[str, Child] = {}
+        #: Sentences about children that were asked to end and crashed or hung instead.
+        self.bad_ends: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +52,7 @@ class Children:
         """
         old = self._children.pop(family, None)
         if old is not None:
-            old.close()
+            self._close(old)
         child = self._children[family] = Child(self._module, name=family, env=self._env, grace_s=self._grace_s)
         return child
 
@@ -73,4 +75,9 @@ class Children:
         """Ends every child; each takes a bounded time."""
         with contextlib.ExitStack() as stack:  # an interrupt in one still closes the others
             while self._children:
-                stack.callback(self._children.popitem()[1].close)
+                stack.callback(self._close, self._children.popitem()[1])
+
+    def _close(self, child: Child) -> None:
+        end = child.close()
+        if end is not None:
+            self.bad_ends.append(end)

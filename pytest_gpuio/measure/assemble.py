@@ -17,6 +17,7 @@ from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
+from pytest_gpuio.results import histogram
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
 from pytest_gpuio.results.record import (
     CellRecord,
@@ -142,7 +143,8 @@ def _device(seen: Observed) -> Device:
 
 
 def _distribution(values: Mapping[str, Any]) -> Distribution:
-    return distribution(**{**values, "bins": dict(values["bins"])})
+    figures = {name: value for name, value in values.items() if name != "counts"}
+    return distribution(**{**figures, "bins": histogram.from_lists(values)})
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
@@ -205,6 +207,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         }
     return {
         "driver_version": found["driver_version"],
+        "cores": found["cores"],
         "check": plan.copies.check,
         "shares": [_gpu_share(share) for share in found["shares"]],
         "copies": copies,
@@ -317,6 +320,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay
         replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
+        gpu_meter=outcome.get("gpu_meter"),
     )
     if seen.proof.route is not None:
         made["effective"]["route"] = seen.proof.route

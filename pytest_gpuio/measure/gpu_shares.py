@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ class Shares:
             share.cpu_seconds += sum(worker.cpu_ns for worker in group) / 1e9
 
     def values(self) -> dict[str, Any]:
-        """JSON-able: ``driver_version``, and ``shares`` with each GPU's identity and sums."""
+        """JSON-able: ``driver_version``, ``cores`` there are, and ``shares`` with each GPU's identity and sums."""
         known = {info.ordinal: info for info in gpus()}
         shares: list[dict[str, Any]] = [
             {
@@ -53,4 +54,8 @@ class Shares:
             }
             for ordinal, share in self._shares.items()
         ]
-        return {"driver_version": known[next(iter(self._shares))].driver_version, "shares": shares}
+        return {
+            "cores": len(os.sched_getaffinity(os.getppid())),
+            "driver_version": known[next(iter(self._shares))].driver_version,
+            "shares": shares,
+        }

@@ -67,8 +67,7 @@ def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
     """Refuse what no model can run on, before anything is computed or written.
 
     Raises:
-        CapabilityMissing: the data path cannot replay records.
-        ConfigError: the target is no directory.
+        CapabilityMissing: the data path cannot replay records, or the target is no directory.
     """
     if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
         raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
@@ -79,7 +78,9 @@ def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
     target = folder.parent.parent
     if path.moves_data and target.exists() and not target.is_dir():
         what = "a raw device" if raw_device(target) is not None else "a file"
-        raise ConfigError(f"{cell.workload} lays out several files: name a directory as --gpuio-target, not {what}.")
+        raise CapabilityMissing(
+            f"{cell.workload} lays out several files: name a directory as --gpuio-target, not {what}."
+        )
 
 
 def make_set(model: RecordModel, cell: Cell, alignment: int | None, max_time: float) -> ReplaySet:

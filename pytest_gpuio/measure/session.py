@@ -12,6 +12,7 @@ from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
@@ -103,10 +104,15 @@ class Session:
         """End every child; bounded."""
         self._children.close_all()
 
+    @property
+    def bad_ends(self) -> Sequence[str]:
+        """Sentences about children that crashed or hung when they were asked to end, after all they had measured."""
+        return self._children.bad_ends
+
     def _probe(self, name: str, target: str | None) -> str | None:
         params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:
-            answer = self._children.get(family).request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+            answer = self._children.get(family).request("probe", params, deadline_s=CAPABILITIES[name].deadline_s)
         except ChildDied as error:
             self._children.replace(family)
             return f"the probe of {name} did not survive: {error}"
@@ -127,6 +133,26 @@ class Session:
             if self.capability("cuda") is None:
                 self._gpus = tuple(self._children.get("probe").request("gpus", {}, deadline_s=_PROBE_DEADLINE_S))
         return self._gpus
+
+    def cufile(self, mode: CuFileMode, target: str | None) -> Mapping[str, Any]:
+        """CuFile's driver as it opens in the child of that mode, and whether it takes the target; see there.
+
+        Args:
+            mode: ``strict`` or ``compat``.
+            target: name of a target; None = the driver alone.
+        """
+        family = "gds" if mode == "strict" else "gds_compat"
+        nothing: dict[str, Any] = {"facts": None, "takes_target": None, "target_reason": None}
+        reason = self.capability("cuda")
+        if reason is not None:
+            return nothing | {"reason": reason}
+        params = {"mode": mode, "target": str(self._targets[target]) if target else None}
+        try:
+            found = self._children.get(family).request("cufile", params, deadline_s=_PROBE_DEADLINE_S)
+        except ChildDied as error:
+            self._children.replace(family)
+            return nothing | {"reason": f"opening cuFile did not survive: {error}"}
+        return dict(found)
 
     def _too_few_gpus(self, cell: Cell) -> str | None:
         if not cell.gpus:

@@ -27,6 +27,7 @@ def show(reporter: TerminalReporter, run: Run) -> None:
     """Write the section, if any cell had a fate."""
     if not (run.records or run.voids or run.failures or run.notes):
         return
+    from pytest_gpuio.report.scaling import scaling_table
     from pytest_gpuio.report.tables import best_worst, results_table, voids_table
 
     width = max(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)
@@ -34,6 +35,9 @@ def show(reporter: TerminalReporter, run: Run) -> None:
     if run.records:
         many = len(run.records) > MANY_ROWS
         reporter.write_line(best_worst(run.records, 5, width) if many else results_table(run.records, width))
+    scaling = scaling_table(run.records, width)
+    if scaling:
+        reporter.write_line(scaling)
     if run.voids:
         reporter.write_line(voids_table(run.voids, width))
     for note in run.notes:

@@ -353,11 +353,12 @@ class Copies(TypedDict):
 class Gpu(TypedDict):
     """The GPUs at the end of the way, and how data was checked there.
 
-    ``copies`` is null where the data path reaches GPU memory by itself; ``driver_version`` is the CUDA version that the
-    driver knows.
+    ``cores`` are the CPUs that the run may use. ``copies`` is null where the data path reaches GPU memory by itself;
+    ``driver_version`` is the CUDA version that the driver knows.
     """
 
     driver_version: str
+    cores: int
     check: str
     shares: list[GpuShare]
     copies: Copies | None
@@ -493,6 +494,38 @@ class CuFile(TypedDict):
     nvidia_fs_ops: int | None
 
 
+class MeteredGpu(TypedDict):
+    """A GPU over the measured stretch, gaps between windows included, as NVML tells it; null where it does not.
+
+    PCI Express rates count protocol bytes, too; ``pcie_source`` says whose they are. ``sm_active``, ``graphics_active``
+    and ``memory_active`` are shares of 1. Clocks, ``temperature`` (degrees Celsius) and ``contexts`` are those at the
+    end; ``slowed`` lists reasons for lower clocks seen at either end.
+    """
+
+    ordinal: int
+    seconds: float
+    pcie_rx_bytes_per_s: float | None
+    pcie_tx_bytes_per_s: float | None
+    pcie_source: Literal["gpm", "counters"] | None
+    sm_active: float | None
+    graphics_active: float | None
+    memory_active: float | None
+    sm_clock_hz: int | None
+    memory_clock_hz: int | None
+    temperature: int | None
+    contexts: int | None
+    memory_used_before: int | None
+    memory_used_after: int | None
+    slowed: list[str] | None
+
+
+class GpuMeter(TypedDict):
+    """What NVIDIA's management library said of the cell's GPUs, or why it said nothing."""
+
+    reason: str | None
+    gpus: list[MeteredGpu]
+
+
 class LibraryCalls(TypedDict):
     """A path that a Python library drives: its settings, and what one request costs, in nanoseconds.
 
@@ -567,4 +600,5 @@ class CellRecord(TypedDict):
     profile: str
     cufile: NotRequired[CuFile]
     library: NotRequired[LibraryCalls]
+    gpu_meter: NotRequired[GpuMeter]
     gate_policy: NotRequired[dict[str, Any]]

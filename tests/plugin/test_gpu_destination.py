@@ -62,7 +62,7 @@ def test_more_gpus_than_there_are_skip(gpuio_run, libcuda, monkeypatch):
 
 def test_a_copy_that_never_happened_fails_the_cell(gpuio_run, results, libcuda, monkeypatch):
     monkeypatch.setenv("GPUIO_LIBCUDA", libcuda)
-    monkeypatch.setenv("STANDIN_CUDA_LOSE", "100")
+    monkeypatch.setenv("STANDIN_CUDA_LOSE", "20")
     result = gpuio_run("--gpuio-datapath=psync", GPU, "--gpuio-verify=full")
     result.assert_outcomes(failed=1)
     (void,) = results()["voids"]
@@ -72,7 +72,7 @@ def test_a_copy_that_never_happened_fails_the_cell(gpuio_run, results, libcuda, 
 
 def test_a_failing_driver_is_an_error_with_its_words_not_a_number(gpuio_run, libcuda, monkeypatch):
     monkeypatch.setenv("GPUIO_LIBCUDA", libcuda)
-    monkeypatch.setenv("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:200:719")
+    monkeypatch.setenv("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:100:719")
     result = gpuio_run("--gpuio-datapath=libaio", GPU)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*bytes to GPU 0 failed*719*"])

@@ -85,10 +85,10 @@ def test_writes_come_from_the_memory_of_the_stand_in(two_gpus, clock, pool, targ
 
 
 def test_a_lost_copy_voids_nothing_silently(two_gpus, clock, pool, target, monkeypatch):
-    monkeypatch.setenv("STANDIN_CUDA_LOSE", "20")
+    monkeypatch.setenv("STANDIN_CUDA_LOSE", "3")
     spec = RunSpec(engine="psync", fd=target(), region_bytes=4 << 20, pattern_seed=7, gpus=(0,), verify=True)
     with Run(spec, clock, pool) as run:
-        assert run.window(20).bad == 1
+        assert 0 < run.window(200).bad < 200
 
 
 def test_without_a_driver_the_remedy_is_named(monkeypatch):

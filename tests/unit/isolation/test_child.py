@@ -43,6 +43,7 @@ def test_it_starts_lean(child):
     assert own == {
         "pytest_gpuio",
         "pytest_gpuio.core",
+        "pytest_gpuio.core.cufile_codes",
         "pytest_gpuio.core.errors",
         "pytest_gpuio.isolation",
         "pytest_gpuio.isolation.failures",
