@@ -24,6 +24,7 @@ enum { GPUIO_GPU_KERNEL, GPUIO_GPU_COPY };
 #define GPUIO_ENGINE_FIXED_BUFFERS ...
 #define GPUIO_ENGINE_POLLED ...
 #define GPUIO_ENGINE_NO_FILE ...
+#define GPUIO_ENGINE_NAMESPACE ...
 
 struct gpuio_why {
 	char text[...];
@@ -147,6 +148,8 @@ struct gpuio_replay_spec {
 
 int gpuio_persist(void *to, const void *from, uint64_t bytes);
 
+struct gpuio_spdk;
+
 struct gpuio_spec {
 	const char *engine;
 	int fd;
@@ -179,6 +182,7 @@ struct gpuio_spec {
 	const char *library;
 	struct gpuio_gpu_spec gpu;
 	struct gpuio_replay_spec replay;
+	struct gpuio_spdk *spdk;
 	...;
 };
 
@@ -278,6 +282,28 @@ void gpuio_cufile_describe(const struct gpuio_cufile *cufile, struct gpuio_cufil
 int gpuio_cufile_counters(const struct gpuio_cufile *cufile, unsigned level, uint64_t *words, struct gpuio_why *why);
 int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio_why *why);
 int gpuio_cufile_close(struct gpuio_cufile *cufile);
+
+struct gpuio_spdk_options {
+	const char *library;
+	const char *transport;
+	const char *pci;
+	uint32_t nsid;
+	uint32_t memory_mib;
+	...;
+};
+
+struct gpuio_spdk_info {
+	char model[...], firmware[...];
+	uint32_t sector;
+	uint32_t max_transfer;
+	uint64_t bytes;
+	...;
+};
+
+int gpuio_spdk_open(const struct gpuio_spdk_options *options, struct gpuio_spdk **out, struct gpuio_why *why);
+void gpuio_spdk_describe(const struct gpuio_spdk *spdk, struct gpuio_spdk_info *info);
+int gpuio_spdk_transfer(struct gpuio_spdk *spdk, int op, void *buf, uint64_t bytes, uint64_t offset, struct gpuio_why *why);
+void gpuio_spdk_close(struct gpuio_spdk *spdk);
 
 struct gpuio_engine {
 	const char *name;

@@ -234,6 +234,7 @@ struct gpuio_spec {
 	struct gpuio_gpu_spec gpu;
 	struct gpuio_replay_spec replay; /* with it, order, region, arrivals and sync are not used; read_percent only says whether
 					  * there are writes (below 100) */
+	struct gpuio_spdk *spdk; /* for the engine spdk, which uses no fd; must stay open until the run is closed */
 };
 
 /* ---- one window -------------------------------------------------------------------------------------------- */
@@ -384,6 +385,37 @@ int gpuio_cufile_accepts(const struct gpuio_cufile *cufile, int fd, struct gpuio
 /* No run may be open. */
 int gpuio_cufile_close(struct gpuio_cufile *cufile);
 
+/* ---- SPDK: a NVMe namespace driven from user space ------------------------------------------------------------- */
+
+/*
+ * Opened once per process, before the first run on the engine spdk, and closed after the last one: DPDK below it does not start
+ * twice. SPDK's libraries are opened at run time. Functions return 0 or -errno.
+ */
+struct gpuio_spdk;
+
+struct gpuio_spdk_options {
+	const char *library;   /* folder of the libraries, NULL = $GPUIO_SPDK_LIBDIR, else as the system finds them */
+	const char *transport; /* as SPDK spells it: "trtype:TCP adrfam:IPv4 traddr:127.0.0.1 trsvcid:4420 subnqn:nqn..." */
+	const char *pci;       /* address of the one PCI device that may be touched, NULL = none */
+	uint32_t nsid;         /* from 1 */
+	uint32_t memory_mib;   /* of memory without huge pages; 0 = huge pages, taken as needed */
+};
+
+struct gpuio_spdk_info {
+	char model[41], firmware[9];
+	uint32_t sector;       /* bytes, a power of two */
+	uint32_t max_transfer; /* bytes of one command (MDTS); larger requests go in parts */
+	uint64_t bytes;        /* of the namespace */
+};
+
+/* May take long when nobody answers; call it where a deadline ends the process. */
+int gpuio_spdk_open(const struct gpuio_spdk_options *options, struct gpuio_spdk **out, struct gpuio_why *why);
+void gpuio_spdk_describe(const struct gpuio_spdk *spdk, struct gpuio_spdk_info *info);
+/* Outside of windows, from any thread: reads or writes whole sectors, or flushes (GPUIO_FSYNC). Each command has 30 s. */
+int gpuio_spdk_transfer(struct gpuio_spdk *spdk, int op, void *buf, uint64_t bytes, uint64_t offset, struct gpuio_why *why);
+/* No run may be open. */
+void gpuio_spdk_close(struct gpuio_spdk *spdk);
+
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
 enum {
@@ -394,6 +426,7 @@ enum {
 	GPUIO_ENGINE_FIXED_BUFFERS = 1 << 3, /* knows GPUIO_KNOB_FIXED_BUFFERS */
 	GPUIO_ENGINE_POLLED = 1 << 4,
 	GPUIO_ENGINE_NO_FILE = 1 << 5,       /* moves no data (null): nothing to verify */
+	GPUIO_ENGINE_NAMESPACE = 1 << 6,     /* works on spec->spdk, not on fd */
 };
 
 /* One request. The job loop owns it; an engine reads the upper part and writes `result`. */
@@ -416,7 +449,7 @@ struct gpuio_job {
 	const struct gpuio_engine *engine;
 	uint32_t worker;
 	uint32_t effective; /* GPUIO_KNOB_*; set by open */
-	struct gpuio_io *ios; /* `slots` requests, buffers set: an engine may register them in open */
+	struct gpuio_io *ios; /* `slots` requests, buffers set: an engine may register them in open, or put its own in their place */
 	uint32_t slots;       /* depth or more; at most depth of them are with the engine at a time */
 	struct gpuio_why why; /* open: why it failed, or why a knob is off; submit and reap: why they return -errno */
 	void *priv;

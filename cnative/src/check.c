@@ -98,6 +98,11 @@ static int check_file(const struct gpuio_spec *spec, const struct gpuio_engine *
 {
 	if (!engine_moves_data(engine))
 		return 0;
+	if (engine->flags & GPUIO_ENGINE_NAMESPACE) {
+		if (!spec->spdk)
+			REFUSE(-EBADF, "no namespace is attached; the engine %s needs one", engine->name);
+		return 0;
+	}
 	for (uint32_t i = 0; spec->replay.records && i < spec->replay.n_files; i++)
 		if (spec->replay.fds[i] < 0 || fcntl(spec->replay.fds[i], F_GETFD) < 0)
 			REFUSE(-EBADF, "file descriptor %d of file %" PRIu32 " is not open; the engine %s needs a file",

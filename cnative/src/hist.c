@@ -10,6 +10,20 @@ void gpuio_hist_reset(struct gpuio_hist *h)
 	h->min_ns = UINT64_MAX;
 }
 
+void gpuio_hist_clear(struct gpuio_hist *h)
+{
+	if (h->count) {
+		unsigned first = hist_bin(h->min_ns), end = hist_bin(h->max_ns) + 1;
+
+		if (end > GPUIO_HIST_BINS)
+			end = GPUIO_HIST_BINS;
+		if (first < end)
+			memset(h->bins + first, 0, (end - first) * sizeof(h->bins[0]));
+	}
+	h->count = h->overflow = h->sum_ns = h->max_ns = 0;
+	h->min_ns = UINT64_MAX;
+}
+
 void gpuio_hist_add(struct gpuio_hist *h, uint64_t ns)
 {
 	hist_add_n(h, ns, 1);
@@ -17,6 +31,14 @@ void gpuio_hist_add(struct gpuio_hist *h, uint64_t ns)
 
 void gpuio_hist_merge(struct gpuio_hist *into, const struct gpuio_hist *from)
 {
+	unsigned first, end;
+
+	if (from->count == 0)
+		return;
+	first = hist_bin(from->min_ns);
+	end = hist_bin(from->max_ns) + 1;
+	if (end > GPUIO_HIST_BINS)
+		end = GPUIO_HIST_BINS;
 	into->count += from->count;
 	into->overflow += from->overflow;
 	into->sum_ns += from->sum_ns;
@@ -24,7 +46,7 @@ void gpuio_hist_merge(struct gpuio_hist *into, const struct gpuio_hist *from)
 		into->min_ns = from->min_ns;
 	if (from->max_ns > into->max_ns)
 		into->max_ns = from->max_ns;
-	for (unsigned i = 0; i < GPUIO_HIST_BINS; i++)
+	for (unsigned i = first; i < end; i++)
 		into->bins[i] += from->bins[i];
 }
 

@@ -19,6 +19,10 @@ static inline unsigned hist_bin(uint64_t ns)
 	       (unsigned)(ns >> (exponent - GPUIO_HIST_SUB_BITS));
 }
 
+/* As gpuio_hist_reset, for one that has been reset before: touches only the bins between its smallest and its largest value, which
+ * are all that can hold anything. Between windows it counts: the whole of it is 19 KB. */
+void gpuio_hist_clear(struct gpuio_hist *h);
+
 /* n values of ns each. */
 static inline void hist_add_n(struct gpuio_hist *h, uint64_t ns, uint64_t n)
 {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "hist.h"
 #include "run.h"
 #include "why.h"
 
@@ -100,13 +101,13 @@ static void add_worker(const struct gpuio_worker *w, struct gpuio_window *window
 
 void gpuio_window_collect(struct gpuio_run *run, struct gpuio_window *window)
 {
-	gpuio_hist_reset(&run->slat);
-	gpuio_hist_reset(&run->clat);
-	gpuio_hist_reset(&run->lat);
-	gpuio_hist_reset(&run->lag);
-	gpuio_hist_reset(&run->response);
-	gpuio_hist_reset(&run->copy);
-	gpuio_hist_reset(&run->total);
+	gpuio_hist_clear(&run->slat);
+	gpuio_hist_clear(&run->clat);
+	gpuio_hist_clear(&run->lat);
+	gpuio_hist_clear(&run->lag);
+	gpuio_hist_clear(&run->response);
+	gpuio_hist_clear(&run->copy);
+	gpuio_hist_clear(&run->total);
 	window->scheduled = run->replay ? run->replay->timed : run->spec.n_arrivals;
 	window->start_ns = run->start_ns;
 	for (uint32_t i = 0; i < run->spec.jobs; i++) {

@@ -162,13 +162,13 @@ static void begin_window(struct gpuio_worker *w)
 	const struct gpuio_spec *spec = &w->run->spec;
 
 	memset(&w->tally, 0, sizeof(w->tally));
-	gpuio_hist_reset(&w->slat);
-	gpuio_hist_reset(&w->clat);
-	gpuio_hist_reset(&w->lat);
-	gpuio_hist_reset(&w->lag);
-	gpuio_hist_reset(&w->response);
-	gpuio_hist_reset(&w->copy);
-	gpuio_hist_reset(&w->total);
+	gpuio_hist_clear(&w->slat);
+	gpuio_hist_clear(&w->clat);
+	gpuio_hist_clear(&w->lat);
+	gpuio_hist_clear(&w->lag);
+	gpuio_hist_clear(&w->response);
+	gpuio_hist_clear(&w->copy);
+	gpuio_hist_clear(&w->total);
 	gpuio_say(&w->job.why, "%s", "");
 	w->result.error = 0;
 	w->issued = w->chain = 0;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "fixture.h"
+#include "hist.h"
 #include "mix.h"
 
 #define VALUES 20000
@@ -92,6 +93,28 @@ static void merging_is_concatenation(void)
 	free(h);
 }
 
+static void clearing_is_resetting(void)
+{
+	struct gpuio_hist *h = malloc(2 * sizeof(*h)), *fresh = h + 1;
+
+	CHECK(h);
+	gpuio_hist_reset(h);
+	gpuio_hist_reset(fresh);
+	gpuio_hist_clear(h);
+	CHECK_EQ(memcmp(h, fresh, sizeof(*h)), 0);
+	for (unsigned shift = 0; shift < 64; shift += 9) {
+		for (uint64_t i = 0; i < VALUES / 10; i++)
+			gpuio_hist_add(h, mix64(i) >> shift);
+		gpuio_hist_clear(h);
+		CHECK_EQ(memcmp(h, fresh, sizeof(*h)), 0);
+	}
+	gpuio_hist_add(h, 0);
+	gpuio_hist_add(h, UINT64_MAX);
+	gpuio_hist_clear(h);
+	CHECK_EQ(memcmp(h, fresh, sizeof(*h)), 0);
+	free(h);
+}
+
 static void empty_and_overflow(void)
 {
 	struct gpuio_hist *h = malloc(sizeof(*h));
@@ -117,6 +140,7 @@ int main(void)
 	bins_tile_the_range();
 	quantiles_match_sorting();
 	merging_is_concatenation();
+	clearing_is_resetting();
 	empty_and_overflow();
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuFile engines against a stand-in library (libs/standin_cufile.c): threads, depth, data, errors. */
+/* The cuFile engines against a stand-in library (standin/libcufile.c): threads, depth, data, errors. */
 #include <errno.h>
 
 #include "fixture.h"
 
-#define LIBRARY "./standin_cufile.so"
+#define LIBRARY "./standin_libcufile.so"
 #define MIB (UINT64_C(1) << 20)
 
 static void settle(struct fixture *f, const char *engine, uint32_t jobs, uint32_t depth)
@@ -126,9 +126,18 @@ static void batch_refusals_end_their_requests(struct fixture *f)
 	unsetenv("STANDIN_FAULT");
 	CHECK_EQ(fixture_window(run, 20).ios, 20);
 	CHECK_EQ(gpuio_close(run), 0);
-	f->spec.depth = 129;
+	f->spec.depth = f->spec.submit_batch = 129;
 	CHECK_EQ(gpuio_open(&f->spec, &run, &f->why), -5022);
 	CHECK(mentions(&f->why, "properties.io_batchsize"));
+	f->spec.depth = 10;
+	f->spec.submit_batch = 4;
+	run = fixture_run(f);
+	window = fixture_window(run, 1000);
+	CHECK_EQ(window.ios, 1000);
+	CHECK_EQ(window.max_in_flight, 10);
+	check_sweep(run, 10, true);
+	CHECK_EQ(gpuio_close(run), 0);
+	f->spec.submit_batch = 1;
 	CHECK_EQ(gpuio_cufile_close(cufile), 0);
 }
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from pytest_gpuio.core.capability import Capability
+
+#: Opening cuFile's driver takes a second at most (tried), or for ever.
+_OPENS_S: Final = 30.0
 
 _ALL = (
     Capability("engine", "the compiled engine loads"),
@@ -15,12 +19,32 @@ _ALL = (
     Capability("io_uring_iopoll", "io_uring polling for completions (IOPOLL)", parents=("io_uring",)),
     Capability("io_uring_full", "io_uring polling for both", parents=("io_uring",)),
     Capability("io_uring_cmd", "commands through io_uring (IORING_OP_URING_CMD)", parents=("io_uring",)),
-    Capability("cufile", "cuFile opens, copies through host memory allowed", parents=("cuda",), family="gds_compat"),
-    Capability("gds", "cuFile opens with such copies forbidden", parents=("cuda",), family="gds"),
-    Capability("cufile_target", "cuFile takes the target", parents=("cufile",), per_target=True, family="gds_compat"),
     Capability(
-        "gds_target", "cuFile takes the target, copies forbidden", parents=("gds",), per_target=True, family="gds"
+        "cufile",
+        "cuFile opens, copies through host memory allowed",
+        parents=("cuda",),
+        family="gds_compat",
+        deadline_s=_OPENS_S,
     ),
+    Capability("gds", "cuFile opens with such copies forbidden", parents=("cuda",), family="gds", deadline_s=_OPENS_S),
+    Capability(
+        "cufile_target",
+        "cuFile takes the target",
+        parents=("cufile",),
+        per_target=True,
+        family="gds_compat",
+        deadline_s=_OPENS_S,
+    ),
+    Capability(
+        "gds_target",
+        "cuFile takes the target, copies forbidden",
+        parents=("gds",),
+        per_target=True,
+        family="gds",
+        deadline_s=_OPENS_S,
+    ),
+    Capability("spdk", "SPDK's shared libraries are there", parents=("engine",), family="spdk"),
+    Capability("spdk_target", "the target is a namespace that SPDK can have", parents=("spdk",), per_target=True),
     Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
     Capability("kvikio", "KvikIO is installed and can be imported", parents=("cuda",), family="kvikio"),
     Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),

@@ -9,7 +9,6 @@ from typing import Any, Final
 from pytest_gpuio import datapaths
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.lab import Lab
-from pytest_gpuio.crosscheck.ours import Measured
 from pytest_gpuio.crosscheck.verdict import Spread, Target
 from pytest_gpuio.measure.plan import Plan
 
@@ -25,14 +24,14 @@ _LARGE = Claim("cell-32x1m", "cell in a warm child: io_uring 32 x 1 MiB", "ms", 
 _START = Claim("cell-start", "cell that starts its child: null QD 32", "ms", Target("<=", 250.0))
 
 
-def _beyond_windows(lab: Lab, plan: Plan, family: str) -> tuple[float, Measured]:
-    """Milliseconds that a cell took in all, less its windows (warm-up included) and the final verification."""
+def _beyond_windows(lab: Lab, plan: Plan, family: str) -> tuple[float, float]:
+    """Milliseconds that a cell took in all, less its windows (warm-up included) and verification; and those of that."""
     began = time.monotonic()
-    measured = lab.ours.measure(plan, family)
+    outcome, _ = lab.ours.observe(plan, family)
     whole = time.monotonic() - began
-    windows = sum(window["end_ns"] - window["start_ns"] for window in measured.outcome["windows"]) / 1e9
-    windows += measured.outcome["warmup_seconds"]
-    return (whole - windows - measured.outcome["sweep_seconds"]) * 1e3, measured
+    windows = sum(window["end_ns"] - window["start_ns"] for window in outcome["windows"]) / 1e9
+    windows += outcome["warmup_seconds"]
+    return (whole - windows - outcome["sweep_seconds"]) * 1e3, outcome["sweep_seconds"] * 1e3
 
 
 def _repeat(lab: Lab, claim: Claim, plan: Plan, count: int, family: Callable[[int], str] = lambda _: _FAMILY) -> Row:
@@ -40,9 +39,9 @@ def _repeat(lab: Lab, claim: Claim, plan: Plan, count: int, family: Callable[[in
     for number in range(count):
         if number % 5 == 0:
             lab.say(f"{claim.name}: cell {number + 1}/{count}")
-        figure, measured = _beyond_windows(lab, plan, family(number))
+        figure, swept = _beyond_windows(lab, plan, family(number))
         figures.append(figure)
-        sweeps.append(measured.outcome["sweep_seconds"] * 1e3)
+        sweeps.append(swept)
     spread, sweep = Spread.of(figures), Spread.of(sweeps)
     reason = f"median of {count} cells"
     if sweep is not None and plan.verify != "none":
@@ -53,21 +52,21 @@ def _repeat(lab: Lab, claim: Claim, plan: Plan, count: int, family: Callable[[in
 def _null(lab: Lab) -> Sequence[Row]:
     with lab.place("none") as place:
         plan = lab.plan(datapaths.get("null"), place, qd=32, **_SHORT)
-    lab.ours.measure(plan, _FAMILY)  # starts the child, pools the buffers
+    lab.ours.observe(plan, _FAMILY)  # starts the child, pools the buffers
     return [_repeat(lab, _WARM, plan, _CELLS)]
 
 
 def _psync(lab: Lab) -> Sequence[Row]:
     with lab.place("disk") as place:
         plan = lab.plan(datapaths.get("psync"), place, qd=1, **_SHORT)
-        lab.ours.measure(plan, _FAMILY)
+        lab.ours.observe(plan, _FAMILY)
         return [_repeat(lab, _WARM_PSYNC, plan, _CELLS)]
 
 
 def _large(lab: Lab) -> Sequence[Row]:
     with lab.place("disk") as place:
         plan = lab.plan(datapaths.get("io_uring"), place, qd=32, bs=1 << 20, **_SHORT)
-        lab.ours.measure(plan, _FAMILY)
+        lab.ours.observe(plan, _FAMILY)
         return [_repeat(lab, _LARGE, plan, _CELLS)]
 
 

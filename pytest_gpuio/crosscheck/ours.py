@@ -85,29 +85,38 @@ class Ours:
         )
         return PreparedTarget(**laid)
 
-    def measure(self, plan: Plan, family: str = "crosscheck") -> Measured:
-        """Measures a plan as it stands.
+    def observe(self, plan: Plan, family: str = "crosscheck") -> tuple[Mapping[str, Any], Totals]:
+        """Measures a plan as it stands, with nobody watching: the child's outcome, and the sums over its windows.
 
         Raises:
             CellVoid: requests failed, were short, or brought wrong data.
             ChildDied: the child crashed or hung. GpuioError: what it raised.
             KeyboardInterrupt: the user stopped it.
         """
-        child = self._children.get(family)
-        pollers = (*plan.cpus, *plan.sq_cpus)
-        with Watch(child.pid, [cpu for cpu in pollers if cpu >= 0]) as watch:
-            window_s = plan.timeout_s + 5.0
-            outcome = self.ask(
-                family,
-                "measure",
-                plan.to_params(),
-                deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
-                silence_s=_SETUP_S + window_s,
-            )
+        window_s = plan.timeout_s + 5.0
+        outcome = self.ask(
+            family,
+            "measure",
+            plan.to_params(),
+            deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
+            silence_s=_SETUP_S + window_s,
+        )
         if outcome["stop_reason"] == "interrupted" or not outcome["windows"]:
             raise KeyboardInterrupt
         totals = sum_up(plan, outcome)
         _refuse_failures(plan, totals)
+        return outcome, totals
+
+    def measure(self, plan: Plan, family: str = "crosscheck") -> Measured:
+        """Measures a plan as it stands, and watches the machine meanwhile.
+
+        Raises:
+            CellVoid, ChildDied, GpuioError, KeyboardInterrupt: as :meth:`observe`.
+        """
+        child = self._children.get(family)
+        pollers = (*plan.cpus, *plan.sq_cpus)
+        with Watch(child.pid, [cpu for cpu in pollers if cpu >= 0]) as watch:
+            outcome, totals = self.observe(plan, family)
         return Measured(_side(outcome, totals, watch), outcome, totals)
 
 
@@ -145,7 +154,7 @@ def latency(values: Mapping[str, Any]) -> dict[str, float]:
     """Mean and percentiles of a histogram as the child sends it, in nanoseconds; empty when it is."""
     if not values["count"]:
         return {}
-    bins = dict(values["bins"])
+    bins = histogram.from_lists(values)
     found = {"mean": values["sum_ns"] / values["count"]}
     for name, share in PERCENTILES.items():
         value = histogram.quantile(bins, share, values["min_ns"], values["max_ns"], overflow=values["overflow"])

@@ -81,6 +81,7 @@ class DataPath:
         cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
             host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
         mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
+        file: False = it works on no file or device of the kernel's: no descriptor, O_DIRECT or page cache.
         prove: from evidence to the path really taken.
     """
 
@@ -100,6 +101,7 @@ class DataPath:
     cufile: CuFileMode | None = None
     by_name: bool = False
     mapped: bool = False
+    file: bool = True
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from pytest_gpuio.datapaths.mmap import MMAP
 from pytest_gpuio.datapaths.nixl import NIXL_GDS, NIXL_GDS_MT, NIXL_POSIX
 from pytest_gpuio.datapaths.null import NULL
 from pytest_gpuio.datapaths.psync import PSYNC
+from pytest_gpuio.datapaths.spdk import SPDK
 
 _paths: dict[str, DataPath] = {
     path.name: path
@@ -36,6 +37,7 @@ _paths: dict[str, DataPath] = {
         IO_URING_CMD,
         MMAP,
         DAX,
+        SPDK,
         *GDS_PATHS,
         KVIKIO,
         NIXL_POSIX,

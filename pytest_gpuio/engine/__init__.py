@@ -20,6 +20,7 @@ from pytest_gpuio.engine.persist import persist
 from pytest_gpuio.engine.pool import Pool, PoolInfo
 from pytest_gpuio.engine.replay import NEVER, Replay, results_for
 from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
+from pytest_gpuio.engine.spdk import NamespaceInfo, SpdkNamespace
 from pytest_gpuio.engine.spec import KNOBS, RunSpec
 
 __all__ = [
@@ -33,11 +34,13 @@ __all__ = [
     "CuFileInfo",
     "GpuInfo",
     "Histogram",
+    "NamespaceInfo",
     "Pool",
     "PoolInfo",
     "Replay",
     "Run",
     "RunSpec",
+    "SpdkNamespace",
     "Sweep",
     "Window",
     "WorkerResult",

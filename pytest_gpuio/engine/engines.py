@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from functools import cache
 from pathlib import Path
 
 from pytest_gpuio.core.errors import EngineError, errno_text
@@ -86,9 +87,11 @@ def find_liburing() -> str | None:
         Its path; None when there is neither, and the engine then tries the system's ``liburing-ffi.so.2`` and
         ``liburing.so.2``.
     """
-    named = os.environ.get("GPUIO_LIBURING")
-    if named:
-        return named
+    return os.environ.get("GPUIO_LIBURING") or _packaged_liburing()
+
+
+@cache
+def _packaged_liburing() -> str | None:
     # Found without importing it: the import would run 3 MB of code that is not needed.
     found = importlib.util.find_spec("liburing")
     for folder in (found.submodule_search_locations or ()) if found is not None else ():

@@ -75,8 +75,12 @@ class Histogram:
         """Bin index to number of values, for the bins that have any."""
         if not self._hist.count:
             return {}
-        counts = native().ffi.unpack(self._hist.bins, native().lib.GPUIO_HIST_BINS)
-        return {bin_: counts[bin_] for bin_ in compress(range(len(counts)), counts)}
+        extension = native()
+        # Those of the smallest and the largest value are the first and the last ones that can hold any.
+        first, end = (extension.lib.gpuio_hist_bin(ns) for ns in (self._hist.min_ns, self._hist.max_ns))
+        end = min(end + 1, extension.lib.GPUIO_HIST_BINS)
+        counts = extension.ffi.unpack(self._hist.bins + first, max(end - first, 0))
+        return {first + place: counts[place] for place in compress(range(len(counts)), counts)}
 
     def quantile(self, q: float) -> int | None:
         """The smallest value, to the precision of a bin, with at least ``q`` of all values at or below it.

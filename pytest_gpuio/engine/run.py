@@ -125,6 +125,10 @@ class Window:
     workers: tuple[WorkerResult, ...]
 
 
+_WINDOW_FIELDS = tuple(field.name for field in fields(Window) if field.name != "workers")
+_WORKER_FIELDS = tuple(field.name for field in fields(WorkerResult))
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """What the last window left behind: blocks checked, blocks with bad sectors, offset of the first bad sector."""
@@ -211,14 +215,13 @@ class Run:
         return self._window(out)
 
     def _window(self, out: Any) -> Window:
-        values = {field.name: getattr(out, field.name) for field in fields(Window) if field.name != "workers"}
+        values = {name: getattr(out, name) for name in _WINDOW_FIELDS}
         return Window(**values, workers=self._workers())
 
     def _workers(self) -> tuple[WorkerResult, ...]:
         results = native().ffi.new("struct gpuio_worker_result[]", self.spec.jobs)
         native().lib.gpuio_worker_results(self._open, results)
-        names = [field.name for field in fields(WorkerResult)]
-        return tuple(WorkerResult(**{name: getattr(result, name) for name in names}) for result in results)
+        return tuple(WorkerResult(**{name: getattr(result, name) for name in _WORKER_FIELDS}) for result in results)
 
     def histograms(self) -> dict[str, Histogram]:
         """Copies of the last window's latency histograms by name, merged over workers.

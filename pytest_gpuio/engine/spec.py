@@ -14,6 +14,7 @@ from pytest_gpuio.engine.engines import find_library
 from pytest_gpuio.engine.gpus import find_libcuda
 from pytest_gpuio.engine.native import native
 from pytest_gpuio.engine.replay import Replay, fill
+from pytest_gpuio.engine.spdk import SpdkNamespace
 
 Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
@@ -68,6 +69,7 @@ class RunSpec:
         copy_streams: CUDA streams of each worker; 0 = 1. copy_ahead: staging slots beyond the depth; 0 = chosen.
         replay: records to issue; then order, region, arrivals and sync are not used, windows are :meth:`Run.replay`,
             and ``read_percent`` only says whether there are writes (below 100). None = the engine draws offsets.
+        spdk: the attached namespace that the engine ``spdk`` works on; it uses no ``fd``.
         gpu_check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
     """
 
@@ -104,6 +106,7 @@ class RunSpec:
     copy_ahead: int = 0
     gpu_check: GpuCheck = "kernel"
     replay: Replay | None = None
+    spdk: SpdkNamespace | None = None
 
 
 def _bits(spec: RunSpec) -> int:
@@ -209,6 +212,8 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
         out.library = keep[-1]
+    if spec.spdk is not None:
+        out.spdk = spec.spdk.pointer
     if spec.replay is not None:
         fill(spec.replay, out.replay, keep)
     return out, keep

@@ -175,14 +175,26 @@ class Child:
         """Asks the running request to end early; the child's code and the engine look at this word. Never blocks."""
         self._word[0] = 1
 
-    def close(self) -> None:
-        """Ends the child: an idle one is asked to exit, any other is killed. Bounded; a second call does nothing."""
+    def close(self) -> str | None:
+        """Ends the child: an idle one is asked to exit, any other is killed. Bounded; a second call does nothing.
+
+        Returns:
+            How it ended, as a sentence, when it was asked to exit and crashed or hung instead; None = well.
+        """
+        asked, ended = False, True
         try:
             if self._process.mine and self.alive and self._running is None:
+                asked = True
                 self._ask_to_exit()
+                ended = self._process.ended
         finally:
             self._finalizer()
             self._word = memoryview(bytearray(4)).cast("I")  # frees the shared page; stop() stays harmless
+        if asked and not ended:
+            return self._sentence(f"did not end within {self._grace_s:g} s of being asked to, and was killed")
+        if asked and self._process.returncode:
+            return self._sentence(f"{self._process.describe_end()} when it was asked to end")
+        return None
 
     def _ask_to_exit(self) -> None:
         with contextlib.suppress(OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from pytest_gpuio.isolation.child import GRACE_S, Child
@@ -15,15 +15,25 @@ class Children:
 
     Args:
         module: the module every child runs.
-        env: variables added to this process's environment.
+        env: variables added to this process's environment. env_of: further ones of a family.
         grace_s: seconds that a child may take to answer after it was told to stop.
     """
 
-    def __init__(self, module: str, *, env: Mapping[str, str] | None = None, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        module: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        env_of: Callable[[str], Mapping[str, str]] | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
         self._module = module
         self._env = env
+        self._env_of = env_of
         self._grace_s = grace_s
         self._children: dict[str, Child] = {}
+        #: Sentences about children that were asked to end and crashed or hung instead.
+        self.bad_ends: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -50,8 +60,11 @@ class Children:
         """
         old = self._children.pop(family, None)
         if old is not None:
-            old.close()
-        child = self._children[family] = Child(self._module, name=family, env=self._env, grace_s=self._grace_s)
+            self._close(old)
+        env = self._env
+        if self._env_of is not None:
+            env = {**(env or {}), **self._env_of(family)}
+        child = self._children[family] = Child(self._module, name=family, env=env, grace_s=self._grace_s)
         return child
 
     @property
@@ -73,4 +86,9 @@ class Children:
         """Ends every child; each takes a bounded time."""
         with contextlib.ExitStack() as stack:  # an interrupt in one still closes the others
             while self._children:
-                stack.callback(self._children.popitem()[1].close)
+                stack.callback(self._close, self._children.popitem()[1])
+
+    def _close(self, child: Child) -> None:
+        end = child.close()
+        if end is not None:
+            self.bad_ends.append(end)

@@ -17,6 +17,7 @@ from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.media import Medium
+from pytest_gpuio.results import histogram
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
 from pytest_gpuio.results.record import (
     CellRecord,
@@ -142,7 +143,8 @@ def _device(seen: Observed) -> Device:
 
 
 def _distribution(values: Mapping[str, Any]) -> Distribution:
-    return distribution(**{**values, "bins": dict(values["bins"])})
+    figures = {name: value for name, value in values.items() if name != "counts"}
+    return distribution(**{**figures, "bins": histogram.from_lists(values)})
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
@@ -210,6 +212,14 @@ def _gpu(seen: Observed) -> Gpu | None:
         "shares": [_gpu_share(share) for share in found["shares"]],
         "copies": copies,
     }
+
+
+def _devices(medium: Medium, namespace: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The medium's devices; of a namespace that SPDK drives, only its controller told model and firmware."""
+    told = {}
+    if namespace is not None:
+        told = {"model": namespace["model"], "firmware": namespace["firmware"], "logical_block": namespace["sector"]}
+    return [asdict(device) | told for device in medium.devices]
 
 
 def _drift(found: drift.Drift) -> Drift:
@@ -297,7 +307,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay
             "medium_evidence": list(context.medium.evidence),
             "file_system": context.medium.file_system,
             "mount_options": context.medium.mount_options,
-            "devices": [asdict(device) for device in context.medium.devices],
+            "devices": _devices(context.medium, outcome.get("namespace")),
             "file_bytes": context.prepared.data_offset + context.prepared.data_bytes,
             "region_bytes": plan.region_bytes,
             "alignment": context.prepared.alignment,
@@ -318,6 +328,7 @@ def record(context: Context, seen: Observed, gates: Sequence[GateResult], replay
         replay=replay,
         cufile=outcome.get("cufile"),
         library=outcome.get("library"),
+        gpu_meter=outcome.get("gpu_meter"),
     )
     if seen.proof.route is not None:
         made["effective"]["route"] = seen.proof.route

@@ -12,11 +12,23 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
-from pytest_gpuio.engine import HISTOGRAMS, Clock, Histogram, Pool, Run, RunSpec, Window, find_library, results_for
+from pytest_gpuio.engine import (
+    HISTOGRAMS,
+    Clock,
+    Histogram,
+    Pool,
+    Run,
+    RunSpec,
+    Window,
+    find_library,
+    gpus,
+    results_for,
+)
 from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
-from pytest_gpuio.measure.libraries import LIBRARIES
+from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
@@ -92,8 +104,11 @@ def opened_target(plan: Plan, path: str) -> Iterator[tuple[int, bool]]:
     """The plan's file or device, open as it asks; a device is held exclusively meanwhile.
 
     Yields:
-        the descriptor, and whether it is an NVMe generic device.
+        the descriptor, and whether it is an NVMe generic device, or none of the kernel's (-1).
     """
+    if plan.spdk_mib is not None:
+        yield -1, True
+        return
     with held(path, shared=plan.foreign_zeros is not None) as device:
         direct = plan.cache == "direct" and not plan.mapped
         fd = open_target(path, writable=plan.read_percent < 100, direct=direct, dsync=plan.dsync)
@@ -120,8 +135,14 @@ def open_run(
     if plan.cufile is not None:
         from pytest_gpuio.measure import cufile
 
-        cufile.opened(plan.cufile)
+        if plan.engine in LIBRARIES:
+            load_library(plan.engine)
+        cufile.opened(plan.cufile, shared=plan.engine in LIBRARIES)
     spec = run_spec(plan, fd, arrivals)
+    if plan.spdk_mib is not None:
+        from pytest_gpuio.measure import spdk
+
+        spec = replace(spec, spdk=spdk.attached(str(plan.path), plan.spdk_mib))
     if plan.replay is not None:
         spec = replace(spec, fd=-1, replay=loaded_replay(plan.replay, fds))
     if plan.engine not in LIBRARIES:
@@ -149,6 +170,7 @@ class CellRun:
             others = self._ranks.pids
         self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
+        self._gpus: GpuMeter | None = None
         self._fd = -1
         #: Descriptor, first byte and bytes of what the cell works on in the page cache.
         self._regions: list[tuple[int, int, int]] = []
@@ -190,8 +212,7 @@ class CellRun:
                     self._regions = [(fd, file.data_offset, file.data_bytes) for fd, file in files]
                 self._paged = not generic and not plan.mapped
                 direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
-            self._prepare_cache()
-            resident_before = self._resident()
+            resident_before = self._prepare_cache()
             schedule = draw_schedule(plan)
             run: Run | LibraryRun
             if self._ranks is None:
@@ -202,6 +223,9 @@ class CellRun:
                 run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
             stack.push(run)
             self._cufile = open_meter(plan)
+            if plan.gpus:
+                self._gpus = GpuMeter({gpu.ordinal: gpu.uuid for gpu in gpus() if gpu.ordinal in plan.gpus})
+                stack.callback(self._gpus.close)
             setup_seconds = time.monotonic() - started
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
@@ -245,6 +269,7 @@ class CellRun:
                 "resident_after": self._resident(),
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
+                "namespace": describe_namespace(plan),
                 "library": run.library_values() if isinstance(run, LibraryRun) else None,
                 "buffers": {
                     "bytes": run.slots * plan.jobs * plan.bs,
@@ -263,14 +288,15 @@ class CellRun:
             return None
         return sum(resident_bytes(*region) for region in self._regions)
 
-    def _prepare_cache(self) -> None:
+    def _prepare_cache(self) -> int | None:
+        """Brings the page cache into the state that was asked for; bytes of the region that are in it then."""
         plan = self._plan
         if not self._paged:
-            return
+            return None
         if plan.cache == "hot":
             for region in self._regions:
                 warm(*region)
-            return
+            return self._resident()
         left = sum(drop(*region, flush=plan.foreign_zeros is None) for region in self._regions)
         # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
         # cache they are the thing itself.
@@ -278,8 +304,9 @@ class CellRun:
             raise CellVoid(
                 "cold_cache",
                 f"{left:,} bytes of {plan.path} stay in the page cache after fdatasync and POSIX_FADV_DONTNEED "
-                "(mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
+                "(cachestat, mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
             )
+        return left
 
     def _too_short(self, observed: Mapping[str, Any]) -> float | None:
         """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
@@ -349,6 +376,8 @@ class CellRun:
         counters_before = read_counters(plan.counted)
         if self._cufile is not None:
             self._cufile.begin()
+        if self._gpus is not None:
+            self._gpus.begin()
         stop_reason: StopReason | None = None
         if self._plan.replay is not None:
             self._group_results = results_for(self._plan.replay.groups_count)
@@ -372,6 +401,7 @@ class CellRun:
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         counters_after = read_counters(plan.counted)
+        gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
         interrupts_after = interrupts.read(plan.interrupt_names)
         serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
@@ -385,6 +415,7 @@ class CellRun:
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
             "cufile": cufile,
+            "gpu_meter": gpu_meter,
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
@@ -402,6 +433,15 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def describe_namespace(plan: Plan) -> dict[str, Any] | None:
+    """What the controller says of a namespace that SPDK drives; None for all others."""
+    if plan.spdk_mib is None:
+        return None
+    from pytest_gpuio.measure import spdk
+
+    return spdk.describe()
 
 
 def open_meter(plan: Plan) -> CuFileMeter | None:
@@ -447,14 +487,16 @@ def window_values(window: Window) -> dict[str, Any]:
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values, bins as pairs."""
+    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
+    bins = histogram.bins()
     return {
         "count": histogram.count,
         "overflow": histogram.overflow,
         "sum_ns": histogram.sum_ns,
         "min_ns": histogram.min_ns,
         "max_ns": histogram.max_ns,
-        "bins": sorted(histogram.bins().items()),
+        "bins": list(bins),
+        "counts": list(bins.values()),
     }
 
 

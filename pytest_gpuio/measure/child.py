@@ -93,6 +93,10 @@ class Handlers:
         def progress(done: int, total: int) -> None:
             emit("progress", stage="layout", done=done, total=total)
 
+        if params.get("spdk_mib") is not None:
+            from pytest_gpuio.measure import spdk
+
+            return spdk.lay_out(params, emit, progress, stop)
         device = raw_device(params["path"])
         target: TargetFile | FoundContent
         if device is None:
@@ -160,6 +164,9 @@ def leave() -> None:
     cufile = sys.modules.get("pytest_gpuio.measure.cufile")
     if cufile is not None:
         cufile.close()
+    spdk = sys.modules.get("pytest_gpuio.measure.spdk")
+    if spdk is not None:
+        spdk.close()
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
+
+from pytest_gpuio.machine.reading import slurp
 
 Role = Literal["submitter", "kernel_helper", "library", "other"]
 
@@ -59,14 +60,14 @@ def thread_clocks() -> dict[int, int]:
 def runqueue_wait(root: str = "/") -> dict[int, int] | None:
     """Nanoseconds that each live thread of this process was ready and had no CPU; None where schedstat is missing."""
     found: dict[int, int] = {}
-    folder = Path(root, "proc/self/task")
-    for entry in folder.iterdir():
+    folder = f"{root.rstrip('/')}/proc/self/task"
+    for tid in os.listdir(folder):  # noqa: PTH208 - names only
         try:
-            _, waited, slices = (entry / "schedstat").read_text().split()[:3]
+            _, waited, slices = (slurp(f"{folder}/{tid}/schedstat") or "").split()[:3]
             if int(slices):  # "0 0 0" is what a kernel says that does not count
-                found[int(entry.name)] = int(waited)
-        except (OSError, ValueError):
-            continue
+                found[int(tid)] = int(waited)
+        except ValueError:
+            continue  # it ended
     return found or None
 
 
@@ -105,10 +106,11 @@ class ThreadMeter:
         return {tid: Thread(self._names[tid], ns / 1e9) for tid, ns in self._spent.items()}
 
     def _name(self, tid: int) -> None:
-        try:
-            self._names[tid] = Path(f"/proc/self/task/{tid}/comm").read_text().strip()
-        except OSError:
+        name = slurp(f"/proc/self/task/{tid}/comm")
+        if name is None:
             self._names.setdefault(tid, "ended")
+        else:
+            self._names[tid] = name.strip()
 
 
 def split(

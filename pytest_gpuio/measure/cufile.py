@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
+import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_gpuio.core.errors import EngineError, GpuioError
+from pytest_gpuio.core.errors import CapabilityMissing, EngineError, GpuioError
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.engine import CuFile, find_cufile, mapped_libraries
 from pytest_gpuio.engine.cufile_settings import CuFileSettings, publish, settings
@@ -24,13 +25,20 @@ class OpenCuFile:
     mode: CuFileMode
     driver: CuFile
     settings: CuFileSettings
+    #: A library of others uses it, too, and may still do so when this child ends.
+    shared: bool
 
 
 _opened: OpenCuFile | EngineError | None = None
 
 
-def opened(mode: CuFileMode) -> OpenCuFile:
+def opened(mode: CuFileMode, *, shared: bool = False) -> OpenCuFile:
     """The driver, opened when first asked for; one child has one mode.
+
+    Args:
+        mode: ``strict`` forbids falling back to copies through host memory.
+        shared: a library that is loaded by now has brought a libcufile of its own choice, or will: its counters are
+            those that count, so its copy is opened.
 
     Raises:
         EngineError: it does not open; asked again, the same is raised without trying again.
@@ -41,7 +49,8 @@ def opened(mode: CuFileMode) -> OpenCuFile:
         wanted = settings(allow_compat=mode == "compat")
         publish(wanted)
         try:
-            _opened = OpenCuFile(mode, CuFile(find_cufile()), wanted)
+            mapped = mapped_libraries(_LIBRARY) if shared else ()
+            _opened = OpenCuFile(mode, CuFile(mapped[0] if len(mapped) == 1 else find_cufile()), wanted, shared)
         except EngineError as error:
             _opened = error
     if isinstance(_opened, EngineError):
@@ -52,15 +61,32 @@ def opened(mode: CuFileMode) -> OpenCuFile:
 
 
 def close() -> None:
-    """Close the driver, where it is open: before the process ends, since some releases crash otherwise."""
+    """Close the driver, where it is open and ours: before the process ends, since some releases crash otherwise.
+
+    Under a library that still has buffers and threads in it, closing is what crashes; a child ends without running
+    anything at exit, so there it can stay open.
+    """
     global _opened
     found, _opened = _opened, None
-    if isinstance(found, OpenCuFile):
+    if isinstance(found, OpenCuFile) and not found.shared:
         found.driver.close()
 
 
+def check_file(fd: int) -> None:
+    """Whether the open driver takes an open file.
+
+    Raises:
+        CapabilityMissing: it does not, with cuFile's reason.
+    """
+    if isinstance(_opened, OpenCuFile):
+        try:
+            _opened.driver.accepts(fd)
+        except EngineError as error:
+            raise CapabilityMissing(str(error)) from error
+
+
 def try_target(mode: CuFileMode, target: str) -> None:
-    """Register a file of the target's file system, or the device, and take it back. Nothing is written.
+    """Register an empty file in the target's folder, or the target itself, and take it back; nothing is left behind.
 
     Raises:
         EngineError: cuFile refuses it, or the driver does not open.
@@ -68,16 +94,14 @@ def try_target(mode: CuFileMode, target: str) -> None:
     """
     driver = opened(mode).driver
     path = Path(target)
-    flags = os.O_RDWR | os.O_CLOEXEC
-    if not path.is_dir():
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
-    else:
-        # A file without a name: it goes with its descriptor.
-        fd = os.open(path, flags | os.O_TMPFILE | os.O_DIRECT, stat.S_IRUSR | stat.S_IWUSR)
-    try:
+    with ExitStack() as stack:
+        name = target
+        if path.is_dir():
+            # It must have a name, since cuFile opens it once more by that; it has none when this returns.
+            name = stack.enter_context(tempfile.NamedTemporaryFile(dir=path, prefix=".gpuio-probe-")).name
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+        stack.callback(os.close, fd)
         driver.accepts(fd)
-    finally:
-        os.close(fd)
 
 
 def describe(mode: CuFileMode, target: str | None) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+
+from pytest_gpuio.machine.reading import slurp
 
 #: Seconds below which the host's figure is not trusted: /proc/stat counts in steps of 10 ms.
 LEAST_CONTROL_S: Final = 4.0
@@ -34,9 +35,8 @@ class HostTimes:
 
 def read_times(root: str = "/") -> HostTimes | None:
     """Look at ``/proc/stat``; None where it cannot be read."""
-    try:
-        text = Path(root, "proc/stat").read_text()
-    except OSError:
+    text = slurp(f"{root.rstrip('/')}/proc/stat")
+    if text is None:
         return None
     at_ns, tick = time.monotonic_ns(), 1.0 / os.sysconf("SC_CLK_TCK")
     idle = steal = None
@@ -75,10 +75,7 @@ def stolen(before: HostTimes, after: HostTimes) -> float:
 
 def every_task_is_visible(root: str = "/") -> bool:
     """Whether ``/proc`` shows the kernel's threads: not in a container, nor under ``hidepid``."""
-    try:
-        return Path(root, "proc/2/comm").read_text().strip() == "kthreadd"
-    except OSError:
-        return False
+    return (slurp(f"{root.rstrip('/')}/proc/2/comm") or "").strip() == "kthreadd"
 
 
 def idle_cores(seconds: float = BASELINE_S) -> float | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pytest_gpuio.machine.reading import slurp
 
 if TYPE_CHECKING:
     from pytest_gpuio.measure.host import HostTimes
@@ -12,16 +13,14 @@ if TYPE_CHECKING:
 
 def read(prefixes: Sequence[str], root: str = "/") -> dict[str, tuple[int, ...]] | None:
     """Counts per CPU of the interrupt lines whose name starts with one of ``prefixes``; None when none is found."""
-    try:
-        header, *lines = Path(root, "proc/interrupts").read_text().splitlines()
-    except (OSError, ValueError):
-        return None
-    cpus = [int(word[3:]) for word in header.split()]
+    wanted = tuple(prefixes)
+    cpus, lines = _table(root) if wanted else ((), [])
     found: dict[str, tuple[int, ...]] = {}
     for line in lines:
+        if not line.rstrip().rpartition(" ")[2].startswith(wanted):
+            continue
         words = line.split()
-        name = words[-1] if words else ""
-        if prefixes and name.startswith(tuple(prefixes)) and len(words) > len(cpus) + 1:
+        if len(words) > len(cpus) + 1:
             counts = words[1 : len(cpus) + 1]
             if all(word.isdigit() for word in counts):
                 found[words[0]] = tuple(int(word) for word in counts)
@@ -34,8 +33,7 @@ def serving_cpus(
     """CPU numbers whose count grew, or None when unknown."""
     if before is None or after is None:
         return None
-    header = Path(root, "proc/interrupts").read_text().splitlines()[0]
-    cpus = [int(word[3:]) for word in header.split()]
+    cpus, _ = _table(root)
     grown = {
         cpu
         for irq, counts in after.items()
@@ -43,6 +41,12 @@ def serving_cpus(
         if new > old
     }
     return tuple(sorted(grown))
+
+
+def _table(root: str) -> tuple[tuple[int, ...], list[str]]:
+    """CPU numbers of the columns, and the lines of interrupts."""
+    header, _, rest = (slurp(f"{root.rstrip('/')}/proc/interrupts") or "").partition("\n")
+    return tuple(int(word[3:]) for word in header.split()), rest.splitlines()
 
 
 def total(before: Mapping[str, Sequence[int]] | None, after: Mapping[str, Sequence[int]] | None) -> int | None:

@@ -7,8 +7,9 @@ import errno
 import os
 import struct
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_gpuio.core.errors import errno_text
 
@@ -86,14 +87,18 @@ def growth(
 
 def _open(kind: int, config: int) -> int:
     """File descriptor of a counting event of this thread on any CPU, or -errno."""
-    libc = ctypes.CDLL(None, use_errno=True)
     attr = ctypes.create_string_buffer(
         _ATTR.pack(kind, _ATTR.size, config, 0, 0, _WITH_TIMES, _INHERIT, 0, 0, 0), _ATTR.size
     )
     number = ctypes.c_long(_CALLS.get(os.uname().machine, _GENERIC_CALL))
     this_thread, any_cpu, no_group = ctypes.c_long(0), ctypes.c_long(-1), ctypes.c_long(-1)
-    fd = int(libc.syscall(number, attr, this_thread, any_cpu, no_group, ctypes.c_ulong(_CLOEXEC)))
+    fd = int(_libc().syscall(number, attr, this_thread, any_cpu, no_group, ctypes.c_ulong(_CLOEXEC)))
     return fd if fd >= 0 else -ctypes.get_errno()
+
+
+@cache
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _why(code: int) -> str:

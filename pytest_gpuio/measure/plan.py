@@ -119,6 +119,7 @@ class Plan:
         replay: records to issue instead of drawn offsets; a window is one pass over them.
         numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
         foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
+        spdk_mib: MiB of memory without huge pages for a namespace that SPDK drives, 0 = huge pages; None = no SPDK.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
@@ -167,6 +168,7 @@ class Plan:
     numa: str = "near"
     node: int | None = None
     foreign_zeros: float | None = None
+    spdk_mib: int | None = None
 
     @property
     def blocks(self) -> int:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.libraries import LIBRARIES
@@ -19,7 +20,14 @@ from pytest_gpuio.measure.records import check_model
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
-from pytest_gpuio.targets import HEADER_BYTES, check_geometry, direct_alignment, target_file
+from pytest_gpuio.targets import (
+    HEADER_BYTES,
+    check_geometry,
+    check_huge_pages,
+    direct_alignment,
+    memory_mib,
+    target_file,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +196,8 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
             f"{path.name} sends reads and writes only, no flush, so durability {cell.durability} cannot be had: use "
             f"another data path on the namespace's block device, or another workload."
         )
+    if not path.file:
+        check_namespace(cell, file)
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if isinstance(workload, RecordModel):
@@ -211,9 +221,42 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
         region_offset=HEADER_BYTES if path.moves_data else 0,
         region_bytes=effort.region_bytes,
         direct=path.moves_data and cell.cache == "direct" and not path.mapped,
-        alignment=direct_alignment(nearest_existing(file)) if path.moves_data else None,
+        alignment=direct_alignment(nearest_existing(file)) if path.moves_data and path.file else None,
         aio=path.engine == "libaio",
     )
+
+
+#: Requests that one of SPDK's queue pairs holds.
+SPDK_DEPTH: Final = 255
+
+
+def check_namespace(cell: Cell, target: Path) -> None:
+    """Refuse what SPDK cannot do on a target, or this machine not now.
+
+    Raises:
+        ConfigError: the queue depth is above what a queue pair holds.
+        CapabilityMissing: too few CPUs for workers that poll, or a durability that is not to be had.
+        TargetError: too few huge pages are free.
+    """
+    if cell.qd > SPDK_DEPTH:
+        raise ConfigError(f"queue depth {cell.qd}: a queue pair of SPDK holds {SPDK_DEPTH}, use more --gpuio-jobs.")
+    if cell.workers > len(affinity()):
+        raise CapabilityMissing(
+            f"spdk polls, so that each job needs a CPU of its own: {cell.workers} jobs, and this process may use "
+            f"{len(affinity())} CPUs. Use fewer --gpuio-jobs."
+        )
+    if cell.durability == "dsync":
+        raise CapabilityMissing("spdk opens no file, so that there is no O_DSYNC: use durability fsync or fdatasync.")
+    address = spdk_address(target)
+    if address is not None:
+        check_huge_pages(address, memory_mib(cell.workers, cell.qd, cell.bs))
+
+
+def spdk_memory(cell: Cell, target: Path) -> int:
+    """MiB of memory without huge pages that SPDK is started with; 0 = a local device, with huge pages."""
+    address = spdk_address(target)
+    local = address is not None and address.transport == "pci"
+    return 0 if local else memory_mib(cell.workers, cell.qd, cell.bs)
 
 
 def check_library(subject: Subject, effort: Effort) -> None:
@@ -323,6 +366,7 @@ def make_plan(
         cufile=path.cufile,
         copies=effort.copies,
         replay=replay,
+        spdk_mib=None if path.file else spdk_memory(cell, Path(prepared.path)),
     )
 
 

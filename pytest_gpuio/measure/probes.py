@@ -8,12 +8,13 @@ from typing import Final
 
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import GpuioError, errno_text
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.measure import cufile
 from pytest_gpuio.measure.libraries.kvikio import import_kvikio
 from pytest_gpuio.measure.libraries.nixl import check_plugin
 from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
-from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct
+from pytest_gpuio.targets import raw_device, refuses_dax, refuses_direct, refuses_namespace
 
 
 def run(name: str, target: str | None) -> str | None:
@@ -85,7 +86,19 @@ def _nvme_passthrough(target: str) -> str | None:
     return f"{target} is not an NVMe generic device: passthrough commands need /dev/ngXnY as target"
 
 
+def _spdk_target(target: str) -> str | None:
+    address = spdk_address(target)
+    if address is not None:
+        return refuses_namespace(address)
+    return (
+        f"{target} is the kernel's: SPDK drives raw namespaces, named --gpuio-target=NAME=spdk:pci:0000:01:00.0 or "
+        "spdk:tcp:ADDRESS:PORT:NQN"
+    )
+
+
 def _file_io(target: str) -> str | None:
+    if spdk_address(target) is not None:
+        return f"{target} is driven from user space: use --gpuio-datapath=spdk, or the kernel's device as target"
     device = raw_device(target)
     if device is not None and device.devdax:
         return f"{target} is reached by maps only: use --gpuio-datapath=dax"
@@ -117,4 +130,5 @@ _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,
+    "spdk_target": _spdk_target,
 }

@@ -7,8 +7,9 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
+
+from pytest_gpuio.machine.reading import slurp
 
 #: Names told apart; the rest is one sum.
 _NAMED: Final = 8
@@ -63,16 +64,7 @@ def count(*, ended: bool) -> Census:
         return Census(found)
     kin: dict[int, Kin] = {}
     for pid in found:
-        try:
-            file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            relation = parse_stat(os.read(file, 4096))
-        except OSError:
-            continue
-        finally:
-            os.close(file)
+        relation = parse_stat((slurp(f"/proc/{pid}/stat") or "").encode())
         if relation is not None:
             kin[pid] = relation
     return Census(found, kin)
@@ -89,10 +81,8 @@ def parse_stat(text: bytes) -> Kin | None:
 
 def process_name(pid: int) -> str:
     """Name of a process; ``ended`` when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return "ended"
+    name = slurp(f"/proc/{pid}/comm")
+    return "ended" if name is None else name.strip()
 
 
 def group_name(name: str) -> str:

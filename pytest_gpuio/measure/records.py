@@ -33,7 +33,7 @@ _PASSES: Final = 3
 #: Processes at the same time.
 _MOST_RANKS: Final = 64
 #: Engines that know one file or device only.
-_OTHER_ENGINES: Final = ("io_uring_cmd", "dax")
+_OTHER_ENGINES: Final = ("io_uring_cmd", "dax", "spdk")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.datapaths.base import CuFileMode
+from pytest_gpuio.datapaths.spdk import SPDK
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
@@ -28,6 +31,7 @@ from pytest_gpuio.measure.prepare import (
     file_for,
     make_plan,
     nearest_existing,
+    spdk_memory,
 )
 from pytest_gpuio.measure.records import Exchange, ReplaySet, folder_of, laid_files, make_set, no_files
 from pytest_gpuio.measure.totals import sum_up
@@ -54,9 +58,24 @@ _SMOKE_BYTES = 64 << 20
 _SMOKE_GROUPS = 4
 
 
-def child_family(cell: Cell, path: DataPath) -> str:
-    """Cells with the same one share a measuring child; a CUDA context brings threads that host cells need not have."""
+def child_family(cell: Cell, path: DataPath, target: Path) -> str:
+    """Cells with the same one share a measuring child.
+
+    A CUDA context brings threads that host cells need not have; SPDK starts once per process, for one namespace, with
+    as much memory as it was given then.
+    """
+    if not path.file:
+        return f"{path.family}-{cell.target}-{spdk_memory(cell, target)}"
     return path.family if cell.destination == path.destinations[0] else f"{path.family}-{cell.destination}"
+
+
+def family_env(family: str) -> Mapping[str, str]:
+    """Variables that a family's child is started with: SPDK's libraries find one another through the loader's path."""
+    folder = os.environ.get("GPUIO_SPDK_LIBDIR")
+    if not folder or family.partition("-")[0] != SPDK.family:
+        return {}
+    rest = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": folder if not rest else f"{folder}:{rest}"}
 
 
 class VoidCell(CellVoid):
@@ -80,7 +99,7 @@ class Session:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE)
+        self._children = Children(CHILD_MODULE, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}
@@ -103,10 +122,15 @@ class Session:
         """End every child; bounded."""
         self._children.close_all()
 
+    @property
+    def bad_ends(self) -> Sequence[str]:
+        """Sentences about children that crashed or hung when they were asked to end, after all they had measured."""
+        return self._children.bad_ends
+
     def _probe(self, name: str, target: str | None) -> str | None:
         params, family = {"name": name, "target": target}, CAPABILITIES[name].family
         try:
-            answer = self._children.get(family).request("probe", params, deadline_s=_PROBE_DEADLINE_S)
+            answer = self._children.get(family).request("probe", params, deadline_s=CAPABILITIES[name].deadline_s)
         except ChildDied as error:
             self._children.replace(family)
             return f"the probe of {name} did not survive: {error}"
@@ -128,6 +152,26 @@ class Session:
                 self._gpus = tuple(self._children.get("probe").request("gpus", {}, deadline_s=_PROBE_DEADLINE_S))
         return self._gpus
 
+    def cufile(self, mode: CuFileMode, target: str | None) -> Mapping[str, Any]:
+        """CuFile's driver as it opens in the child of that mode, and whether it takes the target; see there.
+
+        Args:
+            mode: ``strict`` or ``compat``.
+            target: name of a target; None = the driver alone.
+        """
+        family = "gds" if mode == "strict" else "gds_compat"
+        nothing: dict[str, Any] = {"facts": None, "takes_target": None, "target_reason": None}
+        reason = self.capability("cuda")
+        if reason is not None:
+            return nothing | {"reason": reason}
+        params = {"mode": mode, "target": str(self._targets[target]) if target else None}
+        try:
+            found = self._children.get(family).request("cufile", params, deadline_s=_PROBE_DEADLINE_S)
+        except ChildDied as error:
+            self._children.replace(family)
+            return nothing | {"reason": f"opening cuFile did not survive: {error}"}
+        return dict(found)
+
     def _too_few_gpus(self, cell: Cell) -> str | None:
         if not cell.gpus:
             return None
@@ -147,6 +191,8 @@ class Session:
     def needs(cell: Cell, path: DataPath) -> tuple[str, ...]:
         """Names of the capabilities a cell needs, in the order they are checked."""
         needs = path.needs if cell.destination == "host" or "cuda" in path.needs else ("engine", "cuda", *path.needs)
+        if not path.file:
+            return needs
         if path.moves_data and not path.mapped and "nvme_passthrough" not in needs:
             needs += ("file_io",)
         # A mapping that needs no page cache opens nothing with O_DIRECT.
@@ -180,10 +226,12 @@ class Session:
         writes = subject.workload.needs_write_file
         unfit = prepared is not None and writes and prepared.foreign_zeros is not None
         if prepared is None or unfit or prepared.data_bytes < effort.region_bytes:
+            spdk_mib = None if subject.path.file else spdk_memory(subject.cell, file)
             laid = self._ask(
-                "layout",
+                "layout" if spdk_mib is None else child_family(subject.cell, subject.path, file),
                 "lay_out",
                 {
+                    "spdk_mib": spdk_mib,
                     "path": str(file),
                     "data_bytes": effort.region_bytes,
                     "allow_destroy": effort.allow_destroy,
@@ -303,7 +351,7 @@ class Session:
         cell, path = subject.cell, subject.path
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
-        family = child_family(cell, path)
+        family = child_family(cell, path, self._targets[cell.target])
         before = self._children.given_up
         try:
             outcome = self._ask(
@@ -360,7 +408,7 @@ class Session:
 
     def _smoke(self, subject: Subject, plan: Plan) -> int:
         answer = self._ask(
-            child_family(subject.cell, subject.path),
+            child_family(subject.cell, subject.path, self._targets[subject.cell.target]),
             "smoke",
             plan.to_params(),
             deadline_s=_SETUP_S,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from pytest_gpuio.machine.reading import slurp
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,14 @@ class Poller:
 def pollers(root: str = "/") -> dict[int, Poller]:
     """Submission pollers of this process's rings by thread id; empty when no ring has one."""
     found: dict[int, Poller] = {}
-    folder = Path(root, "proc/self/fd")
-    for entry in os.listdir(folder):  # noqa: PTH208 - names only
+    base = f"{root.rstrip('/')}/proc/self"
+    for entry in os.listdir(f"{base}/fd"):  # noqa: PTH208 - names only
         try:
-            if os.readlink(folder / entry) != "anon_inode:[io_uring]":  # noqa: PTH115 - not a path
+            if os.readlink(f"{base}/fd/{entry}") != "anon_inode:[io_uring]":  # noqa: PTH115 - not a path
                 continue
-            text = Path(root, "proc/self/fdinfo", entry).read_text()
         except OSError:
             continue  # the listing's own descriptor
-        poller = parse(text)
+        poller = parse(slurp(f"{base}/fdinfo/{entry}") or "")
         if poller is not None:
             found[poller.tid] = poller
     return found

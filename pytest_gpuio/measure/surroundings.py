@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuio.media.sysfs import read_int, read_text
+from pytest_gpuio.machine.reading import slurp
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def take(cpus: Sequence[int], devices: Sequence[str], root: str = "/") -> Snapsh
         devices: kernel names of the physical devices, ``nvme0n1``.
         root: folder that holds ``proc`` and ``sys``, so that trees can be faked.
     """
-    base = Path(root)
+    base = root.rstrip("/")
     times = _cpu_times(base, frozenset(cpus))
     temperatures, hot = _temperatures(base, devices)
     return Snapshot(
@@ -87,15 +89,16 @@ def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
 
 def io_limits(counted: Sequence[str], root: str = "/") -> tuple[str, ...]:
     """Limits on I/O to the devices (``major:minor``) that this process's groups set, in words; empty = none."""
-    base = Path(root)
+    if not counted:
+        return ()
     found = []
-    for folder in _groups(base, "io") + _groups(base, "blkio"):
-        for file in ("io.max", *_V1_LIMITS):
-            for line in (read_text(folder / file) or "").splitlines():
+    for folder, version in _groups(root.rstrip("/"), "blkio"):
+        for file in ("io.max",) if version == 2 else _V1_LIMITS:
+            for line in (slurp(f"{folder}/{file}") or "").splitlines():
                 device, _, limits = line.partition(" ")
                 wanted = " ".join(word for word in limits.split() if not word.endswith("=max"))
                 if device in counted and wanted:
-                    found.append(f"{file} of {folder.name or '/'}: {device} {wanted}")
+                    found.append(f"{file} of {Path(folder).name or '/'}: {device} {wanted}")
     return tuple(dict.fromkeys(found))
 
 
@@ -108,10 +111,17 @@ def _growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def _cpu_times(base: Path, wanted: frozenset[int]) -> dict[int, tuple[int, int]]:
+def _number(path: str) -> int | None:
+    try:
+        return int(slurp(path) or "")
+    except ValueError:
+        return None
+
+
+def _cpu_times(base: str, wanted: frozenset[int]) -> dict[int, tuple[int, int]]:
     """All ticks, and stolen ones, by CPU."""
     found = {}
-    for line in (read_text(base / "proc/stat") or "").splitlines():
+    for line in (slurp(f"{base}/proc/stat") or "").splitlines():
         name, *words = line.split()
         number = name.removeprefix("cpu")
         if number == name:
@@ -125,81 +135,97 @@ def _cpu_times(base: Path, wanted: frozenset[int]) -> dict[int, tuple[int, int]]
     return found
 
 
-def _cpu_throttles(base: Path, cpus: Iterable[int]) -> int | None:
+def _cpu_throttles(base: str, cpus: Iterable[int]) -> int | None:
     total = None
     for cpu in cpus:
-        folder = base / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
         for name in ("core_throttle_count", "package_throttle_count"):
-            count = read_int(folder / name)
+            count = _number(f"{base}/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}")
             if count is not None:
                 total = count + (total or 0)
     return total
 
 
-def _quota_stops(base: Path) -> int | None:
+def _quota_stops(base: str) -> int | None:
     total = None
-    for folder in _groups(base, "cpu"):
-        for line in (read_text(folder / "cpu.stat") or "").splitlines():
+    for folder, _ in _groups(base, "cpu"):
+        for line in (slurp(f"{folder}/cpu.stat") or "").splitlines():
             name, _, value = line.partition(" ")
             if name == "nr_throttled" and value.isdigit():
                 total = int(value) + (total or 0)
     return total
 
 
-def _groups(base: Path, controller: str) -> list[Path]:
-    """Folders of this process's control group and those above it: version 2, or version 1's of a controller.
+def _groups(base: str, controller: str) -> tuple[tuple[str, int], ...]:
+    """Folders of this process's control group and those above it: version 2, and version 1's of a controller.
 
-    Only the usual mount points are looked at. In a container the group's own name is hidden or leads nowhere: then the
-    mount point itself is the group.
+    Each with its version. Only the usual mount points are looked at. In a container the group's own name is hidden or
+    leads nowhere: then the mount point itself is the group.
     """
-    found: list[Path] = []
-    for line in (read_text(base / "proc/self/cgroup") or "").splitlines():
+    return _folders(base, controller, slurp(f"{base}/proc/self/cgroup") or "")
+
+
+@lru_cache(maxsize=64)
+def _folders(base: str, controller: str, groups: str) -> tuple[tuple[str, int], ...]:
+    """Groups keep their folders for as long as this process is in them: they are looked for once."""
+    found: list[tuple[str, int]] = []
+    for line in groups.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
-        if number == "0":
+        version = 2 if number == "0" else 1
+        if version == 2:
             mounts = ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
         elif controller in controllers.split(","):
             mounts = [f"sys/fs/cgroup/{controllers}", f"sys/fs/cgroup/{controller}"]
         else:
             continue
         for mount in mounts:
-            top = base / mount
+            top = Path(base or "/", mount)
             # The root of a mixed hierarchy is a plain tmpfs.
-            if number == "0" and not (top / "cgroup.controllers").exists():
+            if version == 2 and not (top / "cgroup.controllers").exists():
                 continue
             if not top.is_dir():
                 continue
             here = top / name.strip("/")
-            found += [folder for folder in (here, *here.parents) if folder.is_relative_to(top) and folder.is_dir()]
+            above = (folder for folder in (here, *here.parents) if folder.is_relative_to(top) and folder.is_dir())
+            found += [(str(folder), version) for folder in above]
             break
-    return found
+    return tuple(found)
 
 
-def _waits(base: Path) -> dict[int, tuple[str, int]]:
+def _waits(base: str) -> dict[int, tuple[str, int]]:
     found = {}
+    folder = f"{base}/proc/self/task"
     try:
-        entries = list((base / "proc/self/task").iterdir())
+        tids = os.listdir(folder)  # noqa: PTH208 - names only
     except OSError:
         return {}
-    for entry in entries:
-        words = (read_text(entry / "schedstat") or "").split()
+    for tid in tids:
+        words = (slurp(f"{folder}/{tid}/schedstat") or "").split()
         if len(words) == 3 and words[1].isdigit():
-            found[int(entry.name)] = read_text(entry / "comm") or "?", int(words[1])
+            found[int(tid)] = (slurp(f"{folder}/{tid}/comm") or "").strip() or "?", int(words[1])
     return found
 
 
-def _temperatures(base: Path, devices: Sequence[str]) -> tuple[dict[str, float], tuple[str, ...]]:
+def _temperatures(base: str, devices: Sequence[str]) -> tuple[dict[str, float], tuple[str, ...]]:
     """Degrees by device, and the devices that are too hot, from the kernel's hwmon of the drive."""
     found: dict[str, float] = {}
     hot = []
     for device in devices:
-        folder = base / "sys/block" / device.replace("/", "!") / "device"
-        for sensor in (*folder.glob("hwmon[0-9]*"), *folder.glob("hwmon/hwmon[0-9]*")):
-            now, limit = read_int(sensor / "temp1_input"), read_int(sensor / "temp1_max")
+        folder = f"{base}/sys/block/{device.replace('/', '!')}/device"
+        for sensor in (*_sensors(folder), *_sensors(f"{folder}/hwmon")):
+            now, limit = _number(f"{sensor}/temp1_input"), _number(f"{sensor}/temp1_max")
             if now is None:
                 continue
             found[device] = now / 1000
-            if read_int(sensor / "temp1_alarm") or (limit is not None and now >= limit):
+            if _number(f"{sensor}/temp1_alarm") or (limit is not None and now >= limit):
                 hot.append(device)
             break
     return found, tuple(hot)
+
+
+def _sensors(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names only
+    except OSError:
+        return []
+    return [f"{folder}/{name}" for name in names if name.startswith("hwmon") and name[5:].isdigit()]

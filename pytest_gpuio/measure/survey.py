@@ -12,14 +12,16 @@ from typing import Any, Final
 from pytest_gpuio.capabilities import CAPABILITIES
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import ChildDied, GpuioError
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DATAPATHS, DataPath
+from pytest_gpuio.datapaths.gds_forecast import TargetFacts, forecast
 from pytest_gpuio.isolation import Children
-from pytest_gpuio.machine import affinity, describe
+from pytest_gpuio.machine import affinity, describe, gpu_storage, udev_knows
 from pytest_gpuio.machine.reading import value_of
 from pytest_gpuio.measure import perf
 from pytest_gpuio.measure.prepare import Effort, choose_cpus, choose_poller_cpus
 from pytest_gpuio.measure.session import CHILD_MODULE, Session
-from pytest_gpuio.media import BlockDevice, classify
+from pytest_gpuio.media import BlockDevice, Medium, classify
 from pytest_gpuio.targets import direct_alignment, target_file
 
 _DEADLINE_S: Final = 15.0
@@ -42,7 +44,7 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
 
     Returns:
         JSON-able map: ``machine``, ``cpus``, ``clock``, ``limits``, ``perf_events``, ``capabilities``, ``target``,
-        ``datapaths``, ``remedies``.
+        ``datapaths``, ``gpus``, ``gpu_storage``, ``remedies``.
 
     Raises:
         TargetError: the target cannot be one at all.
@@ -82,6 +84,9 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
             found["datapaths"].append(
                 {"name": path.name, "title": path.title, "available": available, "reason": reason}
             )
+        say("cuFile")
+        found["gpus"] = [dict(gpu) for gpu in session.gpus()]
+        found["gpu_storage"] = _gpu_storage(session, None if target is None else medium)
     found["remedies"] = remedies(machine, limits, clock)
     if target is not None and not machine["hypervisor"]:
         found["remedies"] += slow_links(medium.devices)
@@ -98,6 +103,24 @@ def slow_links(devices: Iterable[BlockDevice]) -> list[str]:
     ]
 
 
+def _gpu_storage(session: Session, medium: Medium | None) -> dict[str, Any]:
+    """What cuFile would do for files of a target, with everything that decides it."""
+    name = None if medium is None else _TARGET
+    kernel = gpu_storage().to_json()
+    strict, compat = session.cufile("strict", name), session.cufile("compat", name)
+    facts = None
+    if medium is not None:
+        devices = tuple((device.name, device.transport, udev_knows(device.dev)) for device in medium.devices)
+        facts = TargetFacts(medium.file_system, medium.mount_options, devices)
+    return {
+        "kernel": kernel,
+        "strict": dict(strict),
+        "compat": dict(compat),
+        "target_udev": None if facts is None else {device: known for device, _, known in facts.devices},
+        "forecast": asdict(forecast(strict, compat, kernel, facts)),
+    }
+
+
 def _verdict(path: DataPath, session: Session, medium: str, *, whole: bool) -> tuple[bool | None, str | None]:
     """Whether cells of a path can be measured, and why not; None = only a target (``whole``) can tell."""
     cell = Cell(
@@ -110,6 +133,8 @@ def _verdict(path: DataPath, session: Session, medium: str, *, whole: bool) -> t
         qd=1,
         jobs=1,
         cache=path.caches[0],
+        destination=path.destinations[0],
+        gpus=int(path.destinations[0] == "gpu"),
     )
     names = session.needs(cell, path)
     for name in names:
@@ -132,7 +157,7 @@ def _target(target: Path) -> dict[str, Any]:
     existing = target.absolute()
     while not existing.exists():
         existing = existing.parent
-    alignment = direct_alignment(existing)
+    alignment = direct_alignment(existing) if spdk_address(target) is None else None
     return {
         "path": str(target),
         "medium": medium.name,

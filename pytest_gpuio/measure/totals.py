@@ -112,7 +112,7 @@ def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
     if not latency or not latency["lat"]["count"]:
         return None
     lat = latency["lat"]
-    median = histogram.quantile(dict(lat["bins"]), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
+    median = histogram.quantile(histogram.from_lists(lat), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
     # Before submit and reaped, each with the counter's own stamp beside it; after submit where that is observed.
     stamps = 3 if latency["slat"]["count"] else 2
     return LatencyView(lat["min_ns"], lat["sum_ns"] / lat["count"], median or 0, stamps)

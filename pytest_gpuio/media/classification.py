@@ -7,9 +7,11 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.media.generic import generic_block_device
 from pytest_gpuio.media.medium import Medium
 from pytest_gpuio.media.mounts import Mount, mount_of, parse_device, read_mounts
+from pytest_gpuio.media.namespace import BLOCK_DEVICE, classify_namespace
 from pytest_gpuio.media.nvdimm import devdax_device
 from pytest_gpuio.media.stack import Stack, look_through, merge
 from pytest_gpuio.media.sysfs import read_text, recorded_numbers
@@ -47,6 +49,9 @@ def classify(path: str | os.PathLike[str], *, root: str = "/", device: tuple[int
         device: ``(major, minor)`` of the path's ``st_dev``. None = ask the path itself, or, under another root, believe
             the mount table.
     """
+    address = spdk_address(path)
+    if address is not None:
+        return classify_namespace(address, Path(root))
     return _classify(os.path.abspath(path), Path(root), device, frozenset())  # noqa: PTH100 - Path.absolute keeps ".."
 
 
@@ -93,7 +98,7 @@ def _node(path: str, number: tuple[int, int], root: Path, seen: frozenset[str], 
     """The medium of a device node; None for a character device that is no medium (it lies on its file system)."""
     if block:
         found = _look(number, root, seen)
-        return Medium(found.name, found.evidence, "block device", devices=found.devices, counted=found.counted)
+        return Medium(found.name, found.evidence, BLOCK_DEVICE, devices=found.devices, counted=found.counted)
     sibling = generic_block_device(number, str(root))
     if sibling is not None:
         return _generic(path, sibling, root, seen)

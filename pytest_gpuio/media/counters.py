@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_gpuio.media.medium import Medium
 from pytest_gpuio.media.sysfs import read_text
@@ -74,8 +73,8 @@ def read_counters(counted: Sequence[str], root: str = "/") -> Counters | None:
     """As :func:`device_counters`, for a process that was told only which devices to count."""
     total: Counters | None = None
     for device in counted:
-        folder = Path(root) / ("sys/dev/block" if ":" in device else "sys/block") / device
-        counters = parse_stat(read_text(folder / "stat") or "")
+        folder = "sys/dev/block" if ":" in device else "sys/block"
+        counters = parse_stat(read_text(f"{root.rstrip('/')}/{folder}/{device}/stat") or "")
         if counters is None:
             return None
         total = counters if total is None else total + counters

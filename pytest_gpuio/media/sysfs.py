@@ -18,10 +18,12 @@ _BUS_TRANSPORTS = (
 )
 
 
-def read_text(path: Path) -> str | None:
+def read_text(path: Path | str) -> str | None:
     """Content without surrounding blanks; None when it cannot be read or is empty."""
     try:
-        return path.read_text(errors="replace").strip() or None
+        # Bare: a text file's layers would cost more than the reading itself, and counters are read at every cell.
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return file.read().decode(errors="replace").strip() or None
     except OSError:
         return None
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_gpuio.core.cell import DESTINATIONS, Cache, Cell, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.phases.arrivals import Arrivals
 
 if TYPE_CHECKING:
@@ -116,12 +117,15 @@ def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
     return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
 
 
-def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[DataPath]:
+def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]], *, user_space: bool) -> list[DataPath]:
+    """Those that were asked for, else those that mean something for a target; ``user_space``: SPDK drives it."""
     from pytest_gpuio import datapaths
 
     asked = narrowed.get("datapath") or run.settings.datapath
     if asked:
         return [datapaths.get(str(name)) for name in asked]
+    if user_space:
+        return [path for path in datapaths.DATAPATHS.values() if not path.file]
     return [path for path in datapaths.DATAPATHS.values() if not path.by_name]
 
 
@@ -139,9 +143,8 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
     asked = run.settings
     from pytest_gpuio.phases import RecordModel
 
-    paths = [path for path in _chosen_datapaths(run, narrowed) if asked.cache in (None, *path.caches)]
     workloads = _chosen_workloads(definition, run, narrowed)
-    targets = [name for name, _ in asked.targets if name in narrowed.get("gpuio_target", (name,))]
+    targets = [(name, path) for name, path in asked.targets if name in narrowed.get("gpuio_target", (name,))]
     batches = _batches(narrowed) or asked.batch
     all_loops = _arrivals(narrowed) or asked.arrivals
     for workload in workloads:
@@ -149,9 +152,10 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
         loops = (Arrivals(),) if isinstance(workload, RecordModel) else all_loops
         sizes = _numbers("gpuio_bs", narrowed) or asked.bs or (workload.bs,)
         jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
-        for target in targets:
+        for target, place_of in targets:
             medium = run.media[target].name
-            for path in paths:
+            chosen = _chosen_datapaths(run, narrowed, user_space=spdk_address(place_of) is not None)
+            for path in (path for path in chosen if asked.cache in (None, *path.caches)):
                 depths = _numbers("gpuio_qd", narrowed) or asked.qd or (1 if path.synchronous else workload.qd,)
                 if path.synchronous and min(depths) > 1:
                     run.note(

@@ -14,6 +14,7 @@ import pytest
 from pytest_gpuio.core.cell import DESTINATIONS, Cache, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
+from pytest_gpuio.core.spdk_address import PREFIX, spdk_address
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.phases.parameter import SCALE, parse_pairs
 from pytest_gpuio.plugin.options import OPTIONS, value
@@ -204,7 +205,9 @@ def _numa(text: str) -> str:
 def _devices(texts: list[str]) -> tuple[str, ...]:
     devices = tuple(dict.fromkeys(name for text in texts for name in _names(text)))
     for name in devices:
-        if not re.fullmatch(r"/[^\0]+", name):
+        if name.startswith(PREFIX):
+            spdk_address(name)
+        elif not re.fullmatch(r"/[^\0]+", name):
             raise ConfigError(f"{name!r} is no device: name each exactly, like /dev/nvme1n1.")
     return devices
 
@@ -224,7 +227,7 @@ def _targets(texts: list[str], base: Path) -> tuple[tuple[str, Path], ...]:
     for text in texts:
         head, separator, tail = text.partition("=")
         named = bool(separator) and _TARGET_NAME.fullmatch(head) is not None
-        if separator and not named and "/" not in head:
+        if separator and not named and "/" not in head and not head.startswith(PREFIX):
             raise ConfigError(f"target name {head!r} must be lower-case letters, digits and '_' (it is part of ids).")
         name, path = (head, tail) if named else ("default", text)
         if name == "default" and "default" in targets:
@@ -235,6 +238,9 @@ def _targets(texts: list[str], base: Path) -> tuple[tuple[str, Path], ...]:
             raise ConfigError(f"two targets are named {name!r}.")
         if not path or "\0" in path:
             raise ConfigError(f"{text!r} has no path: write NAME=PATH or PATH.")
+        if spdk_address(path) is not None:
+            targets[name] = Path(path)
+            continue
         targets[name] = Path(os.path.abspath(base / Path(path).expanduser()))  # noqa: PTH100 - resolve() follows links
     return tuple(targets.items())
 

@@ -184,6 +184,11 @@ class Run:
     def finish(self, *, interrupted: bool) -> None:
         """Write the results file if any cell had a fate."""
         self.interrupted = self.interrupted or interrupted
+        if self._session is not None:
+            # Now, and not after the summary, which has to tell how they ended.
+            self._session.close()
+            for end in self._session.bad_ends:
+                self.note(f"{end} What it had measured and checked before stands.")
         if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
             return
         from pytest_gpuio.results.run_file import results, write_results

@@ -30,7 +30,7 @@ def probe_text(found: Mapping[str, Any]) -> str:
         lines += ["data paths on this target", *_answers(found["datapaths"])]
     else:
         lines += ["data paths (gpuio probe TARGET says which of them a target can have)", *_answers(found["datapaths"])]
-    lines += ["", *_remedies(found["remedies"])]
+    lines += ["", "GPU storage (cuFile)", *_facts(_gpu_storage(found)), "", *_remedies(found["remedies"])]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -66,6 +66,53 @@ def _limits(limits: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield "huge pages", limits["transparent_hugepage"] or "none"
     yield "may lock all memory", "yes (CAP_IPC_LOCK)" if limits["may_lock_all"] else "no"
     yield "CPU quota", "none" if limits["cpu_quota"] is None else f"{limits['cpu_quota']:g} CPUs"
+
+
+_ROUTES: Final = {
+    "direct_nvidia_fs": "from the device into GPU memory, by nvidia-fs",
+    "direct_p2pdma": "from the device into GPU memory, by PCI peer-to-peer DMA",
+    "compat": "through host memory (gds_compat)",
+    "none": "not at all",
+}
+
+
+def _gpu_storage(found: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """What gdscheck tells, and what it would come to."""
+    storage = found["gpu_storage"]
+    kernel, expected = storage["kernel"], storage["forecast"]
+    for gpu in found["gpus"]:
+        yield f"GPU {gpu['ordinal']}", f"{gpu['name']}, {gpu['bus_id']}, {_size(gpu['bytes'])}, {gpu['uuid']}"
+    if not found["gpus"]:
+        yield "GPU", "none that the CUDA driver shows"
+    kind = {True: "open kernel module", False: "proprietary kernel module", None: ""}[kernel["driver_open"]]
+    yield "driver", f"{kernel['driver']}, {kind}" if kernel["driver"] else "not loaded"
+    module = kernel["nvidia_fs"]
+    yield "nvidia-fs", "not loaded" if module is None else f"loaded, {module['version'] or 'version unknown'}"
+    yield "PCI peer-to-peer DMA", _known(kernel["p2pdma"], "CONFIG_PCI_P2PDMA is set", "the kernel is built without it")
+    yield "static BAR1", _known(kernel["static_bar1"], "RMForceStaticBar1=1", "not asked for")
+    yield "IOMMU", kernel["iommu"] or _UNKNOWN
+    yield "udev database", "there" if kernel["udev_database"] else "missing: cuFile takes no file on a block device"
+    for name, known in (storage["target_udev"] or {}).items():
+        yield f"udev on {name}", "knows what lies on it" if known else "has no entry"
+    facts = (storage["compat"]["facts"] or storage["strict"]["facts"]) if found["gpus"] else None
+    if facts is not None:
+        source = facts["settings_source"] or "its defaults"
+        yield "libcufile", f"{facts['release']}, {', '.join(facts['libraries'])}; settings from {source}"
+        properties = facts["properties"]
+        yield (
+            "limits",
+            f"requests above {describe_size(properties['max_direct_bytes'])} are split, up to "
+            f"{describe_size(properties['poll_threshold_bytes'])} polled (in poll mode), "
+            f"batches up to {properties['max_batch']}",
+        )
+    whose = "files here go" if found["target"] is not None else "files go, at best,"
+    yield "expected", f"{whose} {_ROUTES[expected['route']]}: {expected['because']}"
+    for sentence in expected["in_the_way"]:
+        yield "not direct", sentence
+
+
+def _known(value: bool | None, yes: str, no: str) -> str:
+    return _UNKNOWN if value is None else yes if value else no
 
 
 def _target(target: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

@@ -21,6 +21,7 @@ from pytest_gpuio.results.record import (
     Effective,
     Gate,
     Gpu,
+    GpuMeter,
     Latency,
     LibraryCalls,
     Metered,
@@ -175,6 +176,7 @@ def cell_record(
     replay: Replayed | None = None,
     cufile: CuFile | None = None,
     library: LibraryCalls | None = None,
+    gpu_meter: GpuMeter | None = None,
 ) -> CellRecord:
     """The record of a measured cell; totals and rates come from the windows.
 
@@ -234,4 +236,6 @@ def cell_record(
         made["cufile"] = cufile
     if library is not None:
         made["library"] = library
+    if gpu_meter is not None:
+        made["gpu_meter"] = gpu_meter
     return made

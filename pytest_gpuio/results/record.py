@@ -494,6 +494,38 @@ class CuFile(TypedDict):
     nvidia_fs_ops: int | None
 
 
+class MeteredGpu(TypedDict):
+    """A GPU over the measured stretch, gaps between windows included, as NVML tells it; null where it does not.
+
+    PCI Express rates count protocol bytes, too; ``pcie_source`` says whose they are. ``sm_active``, ``graphics_active``
+    and ``memory_active`` are shares of 1. Clocks, ``temperature`` (degrees Celsius) and ``contexts`` are those at the
+    end; ``slowed`` lists reasons for lower clocks seen at either end.
+    """
+
+    ordinal: int
+    seconds: float
+    pcie_rx_bytes_per_s: float | None
+    pcie_tx_bytes_per_s: float | None
+    pcie_source: Literal["gpm", "counters"] | None
+    sm_active: float | None
+    graphics_active: float | None
+    memory_active: float | None
+    sm_clock_hz: int | None
+    memory_clock_hz: int | None
+    temperature: int | None
+    contexts: int | None
+    memory_used_before: int | None
+    memory_used_after: int | None
+    slowed: list[str] | None
+
+
+class GpuMeter(TypedDict):
+    """What NVIDIA's management library said of the cell's GPUs, or why it said nothing."""
+
+    reason: str | None
+    gpus: list[MeteredGpu]
+
+
 class LibraryCalls(TypedDict):
     """A path that a Python library drives: its settings, and what one request costs, in nanoseconds.
 
@@ -568,4 +600,5 @@ class CellRecord(TypedDict):
     profile: str
     cufile: NotRequired[CuFile]
     library: NotRequired[LibraryCalls]
+    gpu_meter: NotRequired[GpuMeter]
     gate_policy: NotRequired[dict[str, Any]]

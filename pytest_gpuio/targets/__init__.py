@@ -11,6 +11,8 @@ from pytest_gpuio.targets.header import HEADER_BYTES
 from pytest_gpuio.targets.identity import Identity, check_unchanged, identify
 from pytest_gpuio.targets.layout import LayoutStopped, TargetFile, lay_out
 from pytest_gpuio.targets.location import DEFAULT_DIRECTORY, target_file
+from pytest_gpuio.targets.namespace import check_huge_pages, memory_mib, refuses_namespace
+from pytest_gpuio.targets.namespace_layout import lay_out_namespace
 from pytest_gpuio.targets.open import open_target
 from pytest_gpuio.targets.raw_device import RawDevice, held, is_allowed, raw_device
 
@@ -24,6 +26,7 @@ __all__ = [
     "RawDevice",
     "TargetFile",
     "check_geometry",
+    "check_huge_pages",
     "check_unchanged",
     "direct_alignment",
     "drop",
@@ -34,13 +37,16 @@ __all__ = [
     "lay_out",
     "lay_out_devdax",
     "lay_out_device",
+    "lay_out_namespace",
     "look_at_devdax",
     "look_at_device",
     "maps_synchronously",
+    "memory_mib",
     "open_target",
     "raw_device",
     "refuses_dax",
     "refuses_direct",
+    "refuses_namespace",
     "resident_bytes",
     "says_dax",
     "target_file",

@@ -20,6 +20,8 @@ _DROP_TRIES: Final = 5
 _DROP_PAUSE_S: Final = 0.02
 _MADV_DONTNEED: Final = 4
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
+#: Number of the system call, the same on all architectures but alpha.
+_CACHESTAT: Final = 451
 # Bit 0 of a mincore byte is the answer, the others are reserved.
 _ODD: Final = bytes(value & 1 for value in range(256))
 
@@ -27,13 +29,49 @@ _ODD: Final = bytes(value & 1 for value in range(256))
 def resident_bytes(fd: int, offset: int, length: int) -> int:
     """Bytes of the range that lie in the page cache, in whole pages clipped to the file's end.
 
-    Since Linux 5.2 the kernel tells the truth only to the file's owner or to somebody who may write it; others are told
-    that everything is resident. Our own targets are ours, so this is exact for them.
+    Of all pages: cachestat(2) counts those that are there (Linux 6.5), in microseconds for an empty cache of any size.
+    Without it mincore(2) looks at each page that could be, some 5 ms for 1 GiB. Since Linux 5.2 the kernel tells the
+    truth only to the file's owner or to somebody who may write it; others are told that everything is resident. Our own
+    targets are ours, so this is exact for them.
 
     Raises:
         TargetError: the file cannot be mapped.
     """
     end = min(offset + length, _size(fd))
+    if end <= offset:
+        return 0
+    counted = _counted(fd, offset, end)
+    return _mapped(fd, offset, end) if counted is None else counted
+
+
+def _counted(fd: int, offset: int, end: int) -> int | None:
+    """By cachestat; None where the kernel does not have it, does not tell, or the file system knows no page cache."""
+    mode, page = os.fstat(fd).st_mode, mmap.PAGESIZE
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        return None
+    pages = _cached_pages(fd, offset, end - offset)
+    if pages is None:
+        return None
+    total = pages * page
+    first, last = offset % page, -end % page
+    # The first and the last page may stick out of the range.
+    if total and first and _cached_pages(fd, offset, 1):
+        total -= first
+    if total and last and _cached_pages(fd, end - 1, 1):
+        total -= last
+    return total
+
+
+def _cached_pages(fd: int, offset: int, length: int) -> int | None:
+    where = (ctypes.c_uint64 * 2)(offset, length)
+    found = (ctypes.c_uint64 * 5)()  # nr_cache, nr_dirty, nr_writeback, nr_evicted, nr_recently_evicted
+    if _libc().syscall(_CACHESTAT, fd, where, found, 0) != 0:
+        return None
+    return found[0]
+
+
+def _mapped(fd: int, offset: int, end: int) -> int:
+    """By mincore of a map of the range."""
     start = offset - offset % mmap.PAGESIZE
     total = 0
     while start < end:
@@ -60,9 +98,10 @@ def drop(fd: int, offset: int, length: int, *, flush: bool = True) -> int:
         TargetError: writing out failed.
     """
     remaining = 0
-    _release_maps(fd)
     for attempt in range(_DROP_TRIES):
-        if attempt:
+        if attempt == 1:
+            _release_maps(fd)
+        elif attempt:
             time.sleep(_DROP_PAUSE_S)
         try:
             if flush:
@@ -144,8 +183,10 @@ def _release_maps(fd: int) -> None:
     status = os.fstat(fd)
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", str(status.st_ino)
     table = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    mapped = [line.split(maxsplit=5) for line in table.splitlines()]
-    for words in mapped:
+    for line in table.splitlines():
+        if wanted[1] not in line:
+            continue
+        words = line.split(maxsplit=5)
         if (words[3], words[4]) == wanted and words[1].endswith("s"):
             first, last = (int(word, 16) for word in words[0].split("-"))
             # On a shared map this drops page-table entries only, never data.
@@ -186,6 +227,8 @@ def _libc() -> Any:
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     libc.mmap.argtypes = [pointer, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     libc.mmap.restype = pointer
+    libc.syscall.argtypes = [ctypes.c_long, ctypes.c_int, pointer, pointer, ctypes.c_uint]
+    libc.syscall.restype = ctypes.c_long
     libc.munmap.argtypes = [pointer, size]
     libc.mincore.argtypes = [pointer, size, ctypes.c_char_p]
     libc.madvise.argtypes = [pointer, size, ctypes.c_int]

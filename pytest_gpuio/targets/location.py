@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
+from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.targets.open import check_regular
 from pytest_gpuio.targets.raw_device import raw_device
 
@@ -32,6 +33,8 @@ def target_file(target: str | os.PathLike[str], *, writes: bool) -> Path:
         TargetError: a symbolic link to a file, a missing parent, no permission, or something else than those.
     """
     path = Path(target)
+    if spdk_address(path) is not None:
+        return path
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -25,16 +25,15 @@ static int cufile_submit(struct gpuio_job *job, struct gpuio_io *const *ios, uns
 	struct cufile_state *s = job->priv;
 	const struct cufile_target *t = &s->target;
 	struct gpuio_io *io = ios[0];
-	void *base = cufile_base(t, io);
-	off_t at = (off_t)io->offset, behind = cufile_offset(t, io);
+	off_t at = (off_t)io->offset;
 	ssize_t moved;
 
 	(void)n; /* depth is 1 */
 	errno = 0;
 	if (io->op == GPUIO_READ)
-		moved = t->lib.read(t->file, base, io->length, at, behind);
+		moved = t->lib.read(t->file, io->buf, io->length, at, 0);
 	else
-		moved = t->lib.write(t->file, base, io->length, at, behind);
+		moved = t->lib.write(t->file, io->buf, io->length, at, 0);
 	io->result = cufile_result(moved, errno);
 	s->done = io;
 	return 1;

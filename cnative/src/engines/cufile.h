@@ -9,11 +9,11 @@
 
 struct cufile_target {
 	struct gpuio_cufile_lib lib;
-	int fd;        /* a duplicate of its own: cuFile registers a descriptor once */
+	int fd;        /* its own: cuFile registers a descriptor once */
 	void *file;    /* NULL = not registered */
 	char *base;    /* the worker's buffers, one after another */
-	bool buffers;  /* they are registered */
-	bool on_gpu;
+	uint64_t stride;
+	unsigned registered; /* how many are, each by itself */
 };
 
 /* The library must be the one whose driver this process opened (gpuio_cufile_open). Registers the file, and the buffers when the knob
@@ -21,18 +21,6 @@ struct cufile_target {
 int gpuio_cufile_target_open(struct cufile_target *target, struct gpuio_job *job);
 void gpuio_cufile_target_close(struct cufile_target *target);
 int gpuio_cufile_probe(const char *library, struct gpuio_why *why);
-
-/* Where a request's bytes lie, as the library wants it: the registered base, and the offset behind it. Some releases leave the offset
- * out of account for batches into host memory. */
-static inline void *cufile_base(const struct cufile_target *target, const struct gpuio_io *io)
-{
-	return target->on_gpu ? target->base : io->buf;
-}
-
-static inline off_t cufile_offset(const struct cufile_target *target, const struct gpuio_io *io)
-{
-	return target->on_gpu ? (char *)io->buf - target->base : 0;
-}
 
 /* What cuFileRead and its like return: bytes, -1 with errno, or minus a code of the library's own, which is kept. */
 static inline int64_t cufile_result(ssize_t returned, int error)

@@ -101,14 +101,13 @@ static int send(struct gpuio_job *job, struct gpuio_io *io)
 	struct cufile_stream_state *s = job->priv;
 	struct cufile_stream_slot *slot = &s->slots[io->index];
 	const struct gpuio_cufile_lib *lib = &s->target.lib;
-	void *base = cufile_base(&s->target, io);
 	struct cufile_error error;
 
 	slot->size = io->length;
 	slot->file_offset = (off_t)io->offset;
-	slot->base_offset = cufile_offset(&s->target, io);
+	slot->base_offset = 0;
 	slot->moved = -1;
-	error = (io->op == GPUIO_READ ? lib->read_async : lib->write_async)(s->target.file, base, &slot->size, &slot->file_offset,
+	error = (io->op == GPUIO_READ ? lib->read_async : lib->write_async)(s->target.file, io->buf, &slot->size, &slot->file_offset,
 									     &slot->base_offset, &slot->moved, slot->stream);
 	if (error.code) {
 		/* The request has ended with it; the stream still has an end to wait for. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
+from pytest_gpuio.measure.gpu_meter import slowed_gpus
 
 #: Relative CI above which a result is true but not steady, however wide a precision the user asked for.
 STABLE_CI: Final = 0.05
@@ -60,19 +61,23 @@ def cores_available(seen: Observed) -> Finding:
 
 
 def no_throttle(seen: Observed) -> Finding:
-    """Heat slows CPUs and drives down."""
+    """Heat slows CPUs, drives and GPUs down."""
     around = seen.surroundings
     throttles, hot = around.get("cpu_throttles"), around.get("hot") or []
     degrees = around.get("temperatures") or []
-    if throttles is None and not degrees:
-        return Finding("unknown", "neither CPU throttle counts nor drive temperatures can be read here")
+    slowed = slowed_gpus(seen.outcome.get("gpu_meter"))
+    if throttles is None and not degrees and slowed is None:
+        return Finding("unknown", "neither CPU throttle counts nor temperatures of drives or GPUs can be read here")
     told = [f"CPUs were throttled {throttles:,} times"] if throttles is not None else []
     told += [f"{drive['device']} at {drive['after']:.0f} degrees C" for drive in degrees]
     if hot:
         told.append(
             f"{', '.join(hot)} at or above the drive's own warning limit: cool it, or let it rest between cells"
         )
-    return judge(not throttles and not hot, "; ".join(told))
+    told += [f"GPU {ordinal} was slowed down: {', '.join(reasons)}" for ordinal, reasons in slowed or ()]
+    if slowed is not None and not slowed:
+        told.append("no GPU was slowed down")
+    return judge(not throttles and not hot and not slowed, "; ".join(told))
 
 
 def no_steal(seen: Observed) -> Finding:

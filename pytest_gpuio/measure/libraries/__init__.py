@@ -25,6 +25,22 @@ def _nixl(plan: Plan, fd: int, memory: Memory) -> Library:
     return Nixl(plan, fd, memory)
 
 
+def load_library(engine: str) -> None:
+    """Have the library of an engine load what it needs, a libcufile of its choice among it; opens no driver.
+
+    Raises:
+        CapabilityMissing: it is not there.
+    """
+    if engine == "kvikio":
+        from pytest_gpuio.measure.libraries.kvikio import import_kvikio
+
+        import_kvikio().defaults.is_compat_mode_preferred()
+    else:
+        from pytest_gpuio.measure.libraries.nixl import check_plugin
+
+        check_plugin(engine)
+
+
 #: How each one is opened, by the name that stands where paths of the compiled engine have an engine's. Nothing of them
 #: is imported before.
 LIBRARIES: Final[Mapping[str, Opener]] = MappingProxyType(

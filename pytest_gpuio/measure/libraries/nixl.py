@@ -79,7 +79,10 @@ class Nixl:
         self._plugin = PLUGINS[plan.engine]
         self._block, self._deadline_s = plan.bs, plan.timeout_s
         self._memory, self._fd = memory, fd
-        check_plugin(plan.engine)
+        if plan.cufile is not None:
+            from pytest_gpuio.measure.cufile import check_file
+
+            check_file(fd)
         api = _api()
         self._errors = (api.nixlBind.nixlBackendError, api.nixlBind.nixlNotFoundError, RuntimeError)
         self._parameters = self._choose_parameters(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import threading
@@ -103,7 +104,7 @@ class LibraryRun:
         spec: geometry, as the compiled engine gets it; ``jobs`` x ``depth`` requests are in flight.
         library: open. It is closed with the run.
         memory: destination; closed with the run.
-        fd: of the file, for reading written blocks back.
+        fd: of the file, for reading written blocks back; closed with the run.
         per_call: requests in one call; the rest of the depth is in further calls.
         stop: when its first word becomes non-zero, windows end early.
     """
@@ -339,6 +340,7 @@ class LibraryRun:
         if library is not None:
             library.close()
             self._memory.close()
+            os.close(self._fd)
 
     def __enter__(self) -> Self:
         return self
@@ -347,22 +349,34 @@ class LibraryRun:
         self.close()
 
 
+def plain_descriptor(fd: int) -> int:
+    """The open file once more, with no flags but those that decide how bytes move.
+
+    cuFile refuses descriptors that were opened with O_NOFOLLOW or O_NOATIME. The link in /proc leads to the open file
+    itself, whatever lies at its name by now.
+    """
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_DIRECT | os.O_DSYNC)
+    return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
+
+
 def open_library(plan: Plan, spec: RunSpec, fd: int, stop: memoryview) -> LibraryRun:
     """The run of a plan whose engine is a library.
 
     Raises:
         EngineError: the library refuses file or memory. CapabilityMissing: it is not there.
     """
+    own = plain_descriptor(fd)
     size = LibraryRun.memory_bytes(spec)
     memory: Memory = GpuMemory(size, plan.gpus[0]) if plan.gpus else HostMemory(size)
     try:
-        library = LIBRARIES[plan.engine](plan, fd, memory)
+        library = LIBRARIES[plan.engine](plan, own, memory)
     except BaseException:
         memory.close()
+        os.close(own)
         raise
     # NIXL takes many pieces in one transfer, KvikIO one.
     per_call = 1 if plan.engine == "kvikio" else plan.qd
-    return LibraryRun(spec, library, memory, fd=fd, per_call=per_call, stop=stop)
+    return LibraryRun(spec, library, memory, fd=own, per_call=per_call, stop=stop)
 
 
 def flow(log: _Log, requests: Sequence[int], calls_in_flight: int) -> dict[str, Any]:

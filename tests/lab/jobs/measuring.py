@@ -38,7 +38,8 @@ def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None
     shutil.copy(Path(__file__).with_name("suite.py"), HERE / "suite.py")
     (HERE / "pytest.ini").write_text("[pytest]\n")
     pairs = [(target, DEVICES[target]) if isinstance(target, str) else target for target in targets]
-    words = [sys.executable, "-m", "pytest", "-v", "-rs", "--durations=5"]
+    # Rewriting the asserts of all plugins at each start is slow under emulation.
+    words = [sys.executable, "-m", "pytest", "--assert=plain", "-v", "-rs", "--durations=5"]
     words += [f"-pno:{plugin}" for plugin in _WITHOUT]
     words += [f"--gpuio-target={target}={path}" for target, path in pairs]
     devices = [path for _, path in pairs if path.startswith("/dev/")] if allow is None else allow

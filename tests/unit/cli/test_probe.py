@@ -22,6 +22,16 @@ PATHS = {
     "io_uring_cmd",
     "mmap",
     "dax",
+    "gds",
+    "gds_batch",
+    "gds_stream",
+    "gds_compat",
+    "gds_compat_batch",
+    "gds_compat_stream",
+    "kvikio",
+    "nixl_posix",
+    "nixl_gds",
+    "nixl_gds_mt",
 }
 
 

@@ -25,7 +25,7 @@ def stand_in(tmp_path_factory):
     if compiler is None:
         pytest.skip("there is no C compiler to build the stand-in libcufile with")
     out = tmp_path_factory.mktemp("standin") / "libcufile.so.0"
-    source = CNATIVE / "tests/libs/standin_cufile.c"
+    source = CNATIVE / "tests/standin/libcufile.c"
     subprocess.run([compiler, "-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", out, source], check=True)
     return str(out)
 

@@ -59,7 +59,7 @@ TSC = {"source": "tsc", "cost_ns": 10.0, "resolution_ns": 10}
 def latency(**changes: Any) -> dict[str, Any]:
     """600,000 latencies of 320 us."""
     lat = {"count": 600_000, "overflow": 0, "sum_ns": 600_000 * 320_000, "min_ns": 320_000, "max_ns": 320_000}
-    lat |= {"bins": [[bin_of(320_000), 600_000]]} | changes
+    lat |= {"bins": [bin_of(320_000)], "counts": [600_000]} | changes
     return {"lat": lat, "clat": lat, "slat": lat}
 
 

@@ -82,7 +82,7 @@ def open_run(fd, *, depth=8, jobs=1, per_call=1, read_percent=100, block=4096, s
     memory = HostMemory(LibraryRun.memory_bytes(spec))
     library = StandInLibrary(fd, memory, block, **faults)
     stop = memoryview(bytearray(4)).cast("I") if stop is None else stop
-    return LibraryRun(spec, library, memory, fd=fd, per_call=per_call, stop=stop), library
+    return LibraryRun(spec, library, memory, fd=os.dup(fd), per_call=per_call, stop=stop), library
 
 
 @pytest.mark.parametrize(

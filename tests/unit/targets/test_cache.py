@@ -1,7 +1,9 @@
 """The page cache and holes of real files, against fincore and against what the test did itself."""
 
+import ctypes
 import mmap
 import os
+import random
 import shutil
 import subprocess
 
@@ -10,10 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_gpuio.core.errors import TargetError
-from pytest_gpuio.targets import drop, holes, resident_bytes, warm
+from pytest_gpuio.targets import cache, drop, holes, resident_bytes, warm
 
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20
+
+
+@pytest.fixture(params=["cachestat", "mincore"])
+def counter(request, monkeypatch):
+    """Each of the two system calls; both answer for real."""
+    if request.param == "mincore":
+        monkeypatch.setattr(cache, "_counted", lambda *_: None)
+    elif ctypes.CDLL(None, use_errno=True).syscall(451, -1, None, None, 0) != 0 and ctypes.get_errno() == 38:
+        pytest.skip("this kernel has no cachestat (Linux 6.5)")
+    return request.param
 
 
 def fincore(path):
@@ -82,14 +94,45 @@ def test_memory_file_systems_keep_everything(tmp_path_factory, request):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(offset=st.integers(0, MIB + 9000), length=st.integers(0, MIB))
-def test_a_resident_file_counts_exactly_the_bytes_of_the_range_inside_it(file_of, offset, length):
+def test_a_resident_file_counts_exactly_the_bytes_of_the_range_inside_it(file_of, counter, offset, length):
     _, fd = file_of(MIB + 777)
     warm(fd, 0, MIB + 777)
     assert resident_bytes(fd, offset, length) == max(0, min(offset + length, MIB + 777) - offset)
 
 
+def test_both_system_calls_count_the_same_of_a_file_that_is_cached_in_parts(file_of, on_disk, monkeypatch):
+    path, fd = file_of(4 * MIB + 777)
+    assert drop(fd, 0, 4 * MIB + 777) == 0
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead: what is read is what is cached
+    dice = random.Random(7)
+    for _ in range(60):
+        os.pread(fd, 1, dice.randrange(4 * MIB + 777))
+    ranges = [(dice.randrange(4 * MIB), dice.randrange(1, 2 * MIB)) for _ in range(300)]
+    one = [resident_bytes(fd, offset, length) for offset, length in ranges]
+    monkeypatch.setattr(cache, "_counted", lambda *_: None)
+    assert [resident_bytes(fd, offset, length) for offset, length in ranges] == one
+    assert len(set(one)) > 40
+    assert fincore(path) >= 50 * PAGE
+
+
+def test_somebody_else_s_file_is_left_to_mincore(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * (3 * PAGE))
+    path.chmod(0o644)
+    fd = os.open(path, os.O_RDONLY)
+    os.seteuid(65534)
+    try:  # the kernel tells strangers that all of it is there, cached or not (mincore), or nothing at all (cachestat)
+        assert resident_bytes(fd, 0, 3 * PAGE) == 3 * PAGE
+    finally:
+        os.seteuid(0)
+        os.close(fd)
+
+
 def test_ranges_longer_than_one_mapping(tmp_path, monkeypatch):
     # The kernel's answers are real; only the length of a mapping is made small.
+    monkeypatch.setattr(cache, "_counted", lambda *_: None)
     monkeypatch.setattr("pytest_gpuio.targets.cache._CHUNK", 4 * PAGE)
     path = tmp_path / "f"
     path.write_bytes(b"x" * (10 * PAGE + 5))
