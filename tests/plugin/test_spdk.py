@@ -113,6 +113,11 @@ def test_what_is_no_address_is_a_usage_error(pytester):
     result.stderr.fnmatch_lines(["*--gpuio-target: *is no target for SPDK: write spdk:pci:*"])
 
 
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
 def real_target(tmp_path):
     """A target of the installed SPDK on the loopback, ended afterwards."""
@@ -152,7 +157,7 @@ def real_target(tmp_path):
         )  # fmt: skip
     try:
         deadline = time.monotonic() + 20
-        while socket.socket().connect_ex(("127.0.0.1", port)):
+        while not answers(port):
             assert process.poll() is None, (tmp_path / "log").read_text()
             assert time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.1)
