@@ -457,7 +457,7 @@ def test_b22_ramfs_skips_with_the_remedy_and_the_remedy_works(gpuio_run, results
     result.assert_outcomes(skipped=1)
     (skip,) = results()["skips"]
     assert "(ramfs) refuses O_DIRECT" in skip["reason"]
-    assert "--gpuio-cache=cold" in skip["reason"]
+    assert "--gpuio-cache=hot" in skip["reason"]
     assert list(folder.iterdir()) == []
     gpuio_run("--gpuio-datapath=psync", RANDREAD, "--gpuio-cache=hot", suite=ANY, target=folder).assert_outcomes(
         passed=1
