@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pytest_gpuio.analysis.metrics import METRICS, Metric
+from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile
 
 Confidence = Literal["decided", "too close", "one run"]
@@ -157,7 +158,7 @@ def _one(
     options: list[Option] = []
     unsettled: list[str] = []
     for case, records in cells.items():
-        steady = [record for record in records if not _is_unsettled(record)]
+        steady = [record for record in records if not failed_gates(record, "unsettled")]
         if not steady:
             unsettled.append(case)
         elif (option := _option(case, steady, chosen)) is not None:
@@ -285,10 +286,6 @@ def _confidence(
     if min(best.runs, runner_up.runs) < 3:
         return "one run", f"{told}; fewer than three runs each, so the next one may say otherwise"
     return "decided", f"{told} in {min(best.runs, runner_up.runs)} runs or more"
-
-
-def _is_unsettled(record: Record) -> bool:
-    return any(gate["class"] == "unsettled" and gate["state"] == "failed" for gate in record["gates"])
 
 
 def _absent(runs: Sequence[RunFile]) -> dict[tuple[str, str], str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
-from pathlib import Path
 from typing import Final
 
 from pytest_gpuio.analysis.across import check_axes
 from pytest_gpuio.analysis.gate import FAILED, PASSED
 from pytest_gpuio.cli.gate import add_judging_options, policy_of, write_report
+from pytest_gpuio.cli.output import new_folder, progress
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration
 from pytest_gpuio.sweep.ab import Effort, run_ab
@@ -91,13 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.pairs, arguments.confirm, parse_duration(arguments.timeout) if arguments.timeout else None
     )
     folder = new_folder(arguments.out, "ab")
-    begun = time.monotonic()
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - begun:6.0f} s] {line}\n")
-        sys.stderr.flush()
-
-    report = run_ab(a, b, folder, policy, effort, tell, arguments.across)
+    report = run_ab(a, b, folder, policy, effort, progress(), arguments.across)
     write_report(report, arguments)
     if arguments.json != "-":
         sys.stdout.write(f"runs and logs: {folder}\n")
@@ -118,23 +110,3 @@ def _side(arguments: argparse.Namespace, name: str) -> Side:
         name.upper(), (*arguments.rest, *own), env, getattr(arguments, f"{name}_python"),
         getattr(arguments, f"{name}_before"),
     )  # fmt: skip
-
-
-def new_folder(name: str | None, what: str) -> Path:
-    """A new or empty folder for a command's runs and logs.
-
-    Args:
-        name: as the user gave it; None = one named by command and time.
-        what: the command.
-
-    Raises:
-        ConfigError: it is not empty or cannot be made.
-    """
-    folder = Path(name or time.strftime(f"gpuio-{what}-%Y%m%d-%H%M%S")).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError(f"{folder} is not empty: name a new folder with --out.")
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be used: {os.strerror(error.errno or 0)}.") from None
-    return folder

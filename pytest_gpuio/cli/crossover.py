@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 from pytest_gpuio.analysis.crossover import CROSSOVER_AXES, Crossover, from_runs, shown
 from pytest_gpuio.analysis.metrics import METRICS, metric
-from pytest_gpuio.cli.ab import new_folder
-from pytest_gpuio.cli.gate import put
+from pytest_gpuio.cli.output import new_folder, progress, put_json
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration, parse_size
-from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.runs import read_runs
 from pytest_gpuio.sweep.crossover import Search, search
 
@@ -74,11 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     found = _from_files(arguments) if arguments.results else [_measured(arguments)]
     if arguments.json:
-        text = strict_json.dumps({"kind": "gpuio-crossover", "found": [_data(one) for one in found]}, indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            put(arguments.json, text, "w")
+        put_json(arguments.json, {"kind": "gpuio-crossover", "found": [_data(one) for one in found]})
     if arguments.json != "-":
         sys.stdout.write("".join(_text(one) for one in found))
     return 0 if any(point.better != "undecided" for one in found for point in one.points) else 1
@@ -104,13 +97,7 @@ def _measured(arguments: argparse.Namespace) -> Crossover:
         arguments.a, arguments.b, arguments.axis, low, high, metric(arguments.metric), arguments.resolution,
         tuple(arguments.rest), patience,
     )  # fmt: skip
-    begun = time.monotonic()
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - begun:6.0f} s] {line}\n")
-        sys.stderr.flush()
-
-    return search(task, new_folder(arguments.out, "crossover"), tell)
+    return search(task, new_folder(arguments.out, "crossover"), progress())
 
 
 def _value(axis: str, text: str) -> int:

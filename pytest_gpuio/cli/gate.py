@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import os
 import sys
-from pathlib import Path
 from typing import Final
 
 from pytest_gpuio.analysis.comparable import ASPECTS, check_aspects
@@ -14,9 +13,9 @@ from pytest_gpuio.analysis.decision import LEAST_BASELINE, LEAST_NEW, LEAST_PAIR
 from pytest_gpuio.analysis.gate import GateReport, Mode, judge
 from pytest_gpuio.analysis.metrics import METRICS
 from pytest_gpuio.analysis.policy import Policy, Rule, parse_effect, read_policy, with_effect
+from pytest_gpuio.cli.output import put, put_json, terminal
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.report.gate import gate_data, gate_junit, gate_markdown, gate_text
-from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.runs import RunFile, read_runs
 
 _HELP: Final = f"""\
@@ -130,11 +129,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             )
             sys.stdout.flush()
     if arguments.json:
-        text = strict_json.dumps({"kind": "gpuio-gate-simulation", "situations": found}, indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            put(arguments.json, text, "w")
+        put_json(arguments.json, {"kind": "gpuio-gate-simulation", "situations": found})
     return 0
 
 
@@ -148,11 +143,7 @@ def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
         width, colour = terminal()
         sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
     if arguments.json:
-        text = strict_json.dumps(gate_data(report, strict=arguments.strict), indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            put(arguments.json, text, "w")
+        put_json(arguments.json, gate_data(report, strict=arguments.strict))
     if arguments.junit:
         put(arguments.junit, gate_junit(report), "w")
     if arguments.markdown:
@@ -194,23 +185,3 @@ def _refuse_shared(*groups: list[RunFile]) -> None:
             if path in seen:
                 raise ConfigError(f"{run_file.path} is on two sides: a run cannot be its own baseline.")
             seen.add(path)
-
-
-def terminal() -> tuple[int, bool]:
-    """Columns of the terminal (at least 80), and whether it shows colours."""
-    import shutil
-
-    return max(80, shutil.get_terminal_size((120, 24)).columns), sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
-def put(path: str, text: str, mode: str) -> None:
-    """Writes a file the user named.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        with Path(path).open(mode, encoding="utf-8") as out:
-            out.write(text)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from None

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from pytest_gpuio.analysis.history import Series, series
 from pytest_gpuio.analysis.metrics import METRICS, metric
-from pytest_gpuio.cli.gate import put
+from pytest_gpuio.cli.output import put, put_json
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.report import numbers
 from pytest_gpuio.report.tables import short_case
 from pytest_gpuio.results import strict_json
+from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile, read_runs
 
 _EXAMPLES: Final = """\
@@ -78,11 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs = read_runs(arguments.files or [".benchmarks"])
     found = [one for one in series(runs, metric(arguments.metric)) if fnmatch.fnmatchcase(one.case, arguments.case)]
     if arguments.json:
-        text = strict_json.dumps({"kind": "gpuio-history", "series": [_data(one) for one in found]}, indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            put(arguments.json, text, "w")
+        put_json(arguments.json, {"kind": "gpuio-history", "series": [_data(one) for one in found]})
     if arguments.json != "-":
         sys.stdout.write("".join(_text(runs, found, arguments.metric)))
     rows = list(_rows(runs, arguments.case))
@@ -151,7 +148,7 @@ def _rows(runs: Sequence[RunFile], pattern: str) -> Iterator[dict[str, Any]]:
                 "cores_used": record["cpu"]["cores_used"],
                 "cores_reserved": record["cpu"]["cores_reserved"],
                 "cpu_s_per_gb": 1.0 / per_core if per_core else None,
-                "unsettled": any(g["class"] == "unsettled" and g["state"] == "failed" for g in record["gates"]),
+                "unsettled": bool(failed_gates(record, "unsettled")),
             }
 
 

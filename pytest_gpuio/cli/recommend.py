@@ -10,11 +10,10 @@ from typing import Final
 
 from pytest_gpuio.analysis.metrics import METRICS
 from pytest_gpuio.analysis.recommend import Limits, recommend, saturation
-from pytest_gpuio.cli.gate import put, terminal
+from pytest_gpuio.cli.output import put, put_json, terminal
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration
 from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text, snippets
-from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.runs import read_runs
 
 _EXAMPLES: Final = """\
@@ -73,11 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     cpus = int((machine.get("cpu") or {}).get("cores") or 0)
     full = saturation(runs, cpus) if cpus else {}
     if arguments.json:
-        text = strict_json.dumps(recommend_data(found, full), indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            put(arguments.json, text, "w")
+        put_json(arguments.json, recommend_data(found, full))
     if arguments.json != "-":
         width, colour = terminal()
         sys.stdout.write(recommend_text(found, width, colour=colour, saturation=full))

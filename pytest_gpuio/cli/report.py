@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_gpuio.analysis.recommend import recommend
-from pytest_gpuio.cli.gate import put
+from pytest_gpuio.cli.output import put
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.report.recommend import recommend_markdown
 from pytest_gpuio.report.tables import results_markdown

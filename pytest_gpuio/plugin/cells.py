@@ -141,6 +141,7 @@ class CellHandle:
         from pytest_gpuio.measure.session import VoidCell
         from pytest_gpuio.phases.arrivals import Arrivals
         from pytest_gpuio.report.tables import cell_line
+        from pytest_gpuio.results.record import failed_gates
 
         run, cell = self._run, self.cell
         try:
@@ -177,7 +178,7 @@ class CellHandle:
         recording.replay(self._benchmark, self._item.stash[recording.CLOCK], record)
         self._item.user_properties.append(("gpuio", cell_line(record)))
         if run.settings.strict:
-            shaky = [gate for gate in record["gates"] if gate["class"] == "unsettled" and gate["state"] == "failed"]
+            shaky = failed_gates(record, "unsettled")
             if shaky:
                 pytest.fail(
                     "--gpuio-strict: " + "; ".join(f"{gate['gate']}: {gate['detail']}" for gate in shaky), pytrace=False

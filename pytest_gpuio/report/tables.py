@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report import numbers
-from pytest_gpuio.results.record import CellRecord, Cpu
+from pytest_gpuio.results.record import CellRecord, Cpu, GateClass, failed_gates
 from pytest_gpuio.results.run_file import Void
 
 #: Blanks between columns; the box draws one of them.
@@ -242,8 +242,8 @@ def _legend(records: Iterable[CellRecord]) -> str:
     return "".join(lines)
 
 
-def _failed(record: CellRecord, gate_class: str) -> list[str]:
-    return [gate["gate"] for gate in record["gates"] if gate["class"] == gate_class and gate["state"] == "failed"]
+def _failed(record: CellRecord, gate_class: GateClass) -> list[str]:
+    return [gate["gate"] for gate in failed_gates(record, gate_class)]
 
 
 def _shorten(text: str, room: int) -> str:

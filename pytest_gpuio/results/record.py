@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 #: Raised only when a reader of the older version would be misled.
@@ -602,3 +603,8 @@ class CellRecord(TypedDict):
     library: NotRequired[LibraryCalls]
     gpu_meter: NotRequired[GpuMeter]
     gate_policy: NotRequired[dict[str, Any]]
+
+
+def failed_gates(record: Mapping[str, Any], gate_class: GateClass) -> list[Gate]:
+    """The gates of a class that a record did not pass, in order."""
+    return [gate for gate in record["gates"] if gate["class"] == gate_class and gate["state"] == "failed"]
