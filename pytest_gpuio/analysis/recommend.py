@@ -192,7 +192,7 @@ def deciding(record: Record) -> Metric:
     told = _told(record)
     if told is not None:
         return Metric(
-            str(told["name"]), str(told["name"]), str(told["unit"]), told["better"],
+            str(told["metric"]), str(told["metric"]), str(told["unit"]), told["better"],
             lambda one: [found["value"]] if (found := _told(one)) is not None else [],
         )  # fmt: skip
     return METRICS["p99" if record.get("open_loop") else "bytes_per_s"]
@@ -200,8 +200,8 @@ def deciding(record: Record) -> Metric:
 
 def _told(record: Record) -> Mapping[str, Any] | None:
     """The deciding figure a workload model put into its record."""
-    told = (record.get("model") or {}).get("deciding")
-    return told if isinstance(told, Mapping) and told.get("value") is not None else None
+    told: Mapping[str, Any] | None = (record.get("replay") or {}).get("deciding")
+    return told
 
 
 def _option(case: str, records: Sequence[Record], metric: Metric) -> Option | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_gpuio.core.drift import change_points
 from pytest_gpuio.core.sizes import format_size
-from pytest_gpuio.report.tables import within_workload
+from pytest_gpuio.report.tables import deciding, within_workload
 from pytest_gpuio.results import histogram
 from pytest_gpuio.results.runs import RunFile
+
+if TYPE_CHECKING:
+    from pytest_gpuio.results.record import CellRecord
 
 #: Cells above which only the best of each group is drawn and listed; all of them are still counted.
 MOST_ROWS: Final = 5_000
@@ -72,7 +75,6 @@ def _row(record: Mapping[str, Any]) -> Row:
     axes, cpu = record["axes"], record["cpu"]
     distribution = record["open_loop"]["response"] if record.get("open_loop") else record["latency"]["lat"]
     failed = [gate for gate in record["gates"] if gate["state"] == "failed"]
-    deciding = (record.get("model") or {}).get("deciding") or {}
     return {
         "case": record["case"],
         "label": within_workload(axes),
@@ -98,7 +100,7 @@ def _row(record: Mapping[str, Any]) -> Row:
         "cores": _short(cpu["cores_used"]),
         "reserved": _short(cpu["cores_reserved"]),
         "per_core": _short(cpu["gb_per_s_per_core_reserved"]),
-        "deciding": None if not deciding else f"{deciding['name']} {_short(deciding['value'])} {deciding['unit']}",
+        "deciding": deciding(cast("CellRecord", record), note=False),
         "flags": ", ".join(gate["gate"] for gate in failed),
         "settled": not any(gate["class"] == "unsettled" for gate in failed),
         "imported": "imported" in record,

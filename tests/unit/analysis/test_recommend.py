@@ -96,8 +96,8 @@ def test_situations_do_not_compete(many):
 
 def test_a_models_own_deciding_figure(run, cell):
     slow, quick = cell("psync", 3.0), cell("libaio", 1.0)
-    slow["model"] = {"deciding": {"name": "durable_s", "unit": "s", "better": "lower", "value": 9.0}}
-    quick["model"] = {"deciding": {"name": "durable_s", "unit": "s", "better": "lower", "value": 3.0}}
+    slow["replay"] = {"deciding": {"metric": "durable_s", "unit": "s", "better": "lower", "value": 9.0}}
+    quick["replay"] = {"deciding": {"metric": "durable_s", "unit": "s", "better": "lower", "value": 3.0}}
     (one,) = recommend([run(slow, quick)])
     assert (one.metric, one.best.datapath, one.best.value) == ("durable_s", "libaio", pytest.approx(3.0))
 
