@@ -103,6 +103,16 @@ class DataPath:
     mapped: bool = False
     file: bool = True
 
+    def takes(self, *, qd: int, batch: tuple[int, int], destination: Destination) -> bool:
+        """Whether such a cell can exist at all; if not, it is never generated.
+
+        Args:
+            qd: requests in flight per job.
+            batch: requests per submit call, completions a reap waits for.
+            destination: memory the bytes end in.
+        """
+        return not (self.synchronous and qd > 1) and max(batch) <= qd and destination in self.destinations
+
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:
     """Sentences shared by every path that reads and writes a file through the kernel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from array import array
@@ -32,7 +33,7 @@ from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
 from pytest_gpuio.measure.placement import memory_nodes
-from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
+from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -317,7 +318,7 @@ class CellRun:
             return None
         shortest = min(window["end_ns"] - window["start_ns"] for window in windows) / 1e9
         grows = observed["windows"][0]["ios"] < self._most_ios()
-        return shortest if shortest < LEAST_WINDOW_S and grows else None
+        return shortest if shortest < self._plan.least_window_s and grows else None
 
     def _most_ios(self) -> int:
         # A cold window must not meet a page that it brought in itself.
@@ -341,7 +342,8 @@ class CellRun:
     def _warm_up(self, run: Run | LibraryRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
-        warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
+        most_seconds = max(0.3 * plan.max_time, 0.5) if plan.warm_up_s is None else plan.warm_up_s
+        warm_up = WarmUp(most_seconds=most_seconds)
         most = self._most_ios()
         fixed = scheduled if scheduled is not None else plan.blocks if plan.round == "region" else None
         ios = min(plan.least_ios, most) if fixed is None else fixed
@@ -352,6 +354,17 @@ class CellRun:
             if self._broken(window):
                 warm_up.reason = "broken off"
                 return ios, warm_up
+            if plan.warm_up_s is not None and fixed is None:
+                # The budget pays for finding the count and no more: the rest is taken from the last window's speed.
+                per_window = max(1.2 * plan.window_s / max(seconds, 1e-9), 1.0)
+                if warm_up.seconds + seconds + min(8.0 * seconds, plan.window_s) > plan.warm_up_s:
+                    warm_up.done(seconds, ios)
+                    warm_up.reason = f"{plan.warm_up_s * 1e3:g} ms of warm-up asked for"
+                    return min(max(int(ios * per_window), ios) + 1, most), warm_up
+                warm_up.windows += 1
+                warm_up.seconds += seconds
+                ios = min(int(ios * min(per_window, 8.0)) + 1, most)
+                continue
             if fixed is None and seconds < plan.window_s and ios < most:
                 growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
                 ios = min(int(ios * growth) + 1, most)
@@ -364,6 +377,8 @@ class CellRun:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
+        if plan.windows is not None:
+            rule = StoppingRule(0.0, math.inf, most_windows=plan.windows)
         restart = restart and plan.round == "time" and not plan.open_loop and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
@@ -395,7 +410,7 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
+            if self._broken(window) or (restart and spent < plan.least_window_s):
                 stop_reason = "max_windows"
                 break
             stop_reason = rule.reason(costs, seconds)

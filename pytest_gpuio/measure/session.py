@@ -20,10 +20,10 @@ from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
-    Effort,
     PreparedTarget,
     Subject,
     check_before_layout,

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpuio.plugin import settings as settings_module
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.measure import settings as settings_module
+from pytest_gpuio.plugin.options import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_gpuio.isolation import HostLock
-    from pytest_gpuio.measure.prepare import Effort
+    from pytest_gpuio.measure.effort import Effort
     from pytest_gpuio.measure.session import Session
     from pytest_gpuio.media import Medium
     from pytest_gpuio.results.journal import Journal
@@ -26,7 +28,10 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings = settings_module.read(config)
+        try:
+            self.settings = settings_module.read(lambda name: value(config, name), config.invocation_params.dir)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
         self.voids: list[Void] = []
         self.skips: list[Skip] = []
@@ -47,7 +52,6 @@ class Run:
         """
         from pytest_gpuio import datapaths, phases
         from pytest_gpuio.capabilities import CAPABILITIES
-        from pytest_gpuio.core.errors import ConfigError
 
         if self._extended:
             return
@@ -87,30 +91,9 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
-        from pytest_gpuio.measure.prepare import PROFILES, Effort
+        from pytest_gpuio.measure.effort import effort_of
 
-        asked, profile = self.settings, PROFILES[self.settings.profile]
-        return Effort(
-            profile=profile.name,
-            region_bytes=asked.size or profile.size,
-            precision=asked.precision or profile.precision,
-            max_time=asked.max_time or profile.max_time,
-            # A short budget means few windows, not windows that are too short to be believed.
-            window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
-            seed=asked.seed,
-            verify=asked.verify,
-            timeout_s=asked.timeout,
-            arrival_wait=asked.wait,
-            knobs=asked.knobs,
-            sq_idle_ms=asked.sq_idle_ms,
-            daemons=asked.daemons,
-            allow_destroy=asked.allow_destroy,
-            force=asked.force,
-            numa=asked.numa,
-            gpus=asked.gpu,
-            copies=Copies(**asked.copies),
-        )
+        return effort_of(self.settings)
 
     @property
     def session(self) -> Session:
