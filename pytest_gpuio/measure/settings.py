@@ -116,7 +116,12 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _batches(text: str) -> tuple[tuple[int, int], ...]:
+def parse_batches(text: str) -> tuple[tuple[int, int], ...]:
+    """Submit and reap batches of a comma list like ``1x1,32x8``.
+
+    Raises:
+        ConfigError: one is malformed.
+    """
     batches = []
     for part in _names(text):
         match = re.fullmatch(r"(\d{1,6})(?:x(\d{1,6}))?", part, re.ASCII)
@@ -279,7 +284,7 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         bs=parsed("bs", _sizes, None),
         qd=parsed("qd", _counts, None),
         jobs=parsed("jobs", _counts, None),
-        batch=parsed("batch", _batches, ((1, 1),)),
+        batch=parsed("batch", parse_batches, ((1, 1),)),
         size=parsed("size", parse_size, None),
         precision=parsed("precision", parse_percent, None),
         max_time=parsed("max-time", parse_duration, None),

@@ -13,7 +13,8 @@ HEAVY = (
     "jsonschema",
     "pytest_gpuio._engine",
     "pytest_gpuio.engine",
-    "pytest_gpuio.measure",
+    "pytest_gpuio.measure.session",
+    "pytest_gpuio.measure.prepare",
 )
 
 

@@ -221,5 +221,5 @@ def test_a_journal_that_cannot_be_opened_is_told(path):
     with pytest.raises(ConfigError, match="cannot be opened"):
         Journal.go_on(path.with_name("no") / "j.jsonl")
     path.mkdir()
-    with pytest.raises(ConfigError, match="cannot be opened|is no journal"):
+    with pytest.raises(ConfigError, match=r"cannot be opened|is no journal"):
         Journal.go_on(path)
