@@ -1,4 +1,4 @@
-"""The journal: one checksummed, fsynced line per finished cell, so that no crash loses what was measured."""
+"""The journal: one checksummed, fsynced line per fate of a cell, so that no crash loses what was found out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ _KEY: Final = re.compile(r"[0-9a-f]*")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: what kind of thing happened (``cell``, ``void``, ``skip``, ...) and its body."""
+    """One line.
+
+    Attributes:
+        kind: ``start`` (:class:`~pytest_gpuio.results.run_file.Start`, the first line), ``cell``
+            (:class:`~pytest_gpuio.results.record.CellRecord`), ``void``, ``skip`` or ``failure`` (the types of that
+            name in :mod:`~pytest_gpuio.results.run_file`).
+        body: of that type.
+    """
 
     kind: str
     body: Any
@@ -77,6 +84,7 @@ class Journal:
         self.path = path
         self._fd = fd
         self._size = size
+        self._unsynced = False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -161,14 +169,23 @@ class Journal:
         """Bytes."""
         return self._size
 
-    def append(self, kind: str, body: Mapping[str, Any], *, key: str | None = None, at: float | None = None) -> None:
-        """Writes one entry; when this returns, it is on the medium.
+    def append(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        at: float | None = None,
+        sync: bool = True,
+    ) -> None:
+        """Writes one entry; when this returns, it is on the medium, and so are those before it.
 
         Args:
             kind: what kind of thing happened, small letters.
             body: what there is to say of it.
             key: what it happened to, hexadecimal digits.
             at: when, in seconds since 1970.
+            sync: False = leave that to the next :meth:`sync`: the entry outlives this process, not yet a power cut.
 
         Raises:
             JsonError: the body holds a NaN, infinity or something JSON does not have; nothing is written.
@@ -187,7 +204,9 @@ class Journal:
             left = memoryview(line)
             while left:
                 left = left[os.write(self._fd, left) :]
-            os.fsync(self._fd)
+            self._unsynced = True
+            if sync:
+                self.sync()
         except OSError as error:
             # A torn line in the middle would spoil the good ones after it. The file is ours: only journals get here.
             os.ftruncate(self._fd, self._size)
@@ -195,6 +214,16 @@ class Journal:
             remedy = " Make room and go on: all entries before this one are kept." if full else ""
             raise GpuioError(f"journal {self.path} cannot be written: {error.strerror}.{remedy}") from error
         self._size += len(line)
+
+    def sync(self) -> None:
+        """Waits until every entry is on the medium; costs nothing when they are.
+
+        Raises:
+            OSError: as fsync.
+        """
+        if self._unsynced:
+            os.fsync(self._fd)
+            self._unsynced = False
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""

@@ -223,3 +223,19 @@ def test_a_journal_that_cannot_be_opened_is_told(path):
     path.mkdir()
     with pytest.raises(ConfigError, match=r"cannot be opened|is no journal"):
         Journal.go_on(path)
+
+
+def test_a_line_without_its_own_sync_is_synced_with_the_next(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda _fd: synced.append(path.read_bytes().count(b"\n")))
+    with Journal.create(path) as out:
+        synced.clear()  # that of the folder
+        out.append("skip", {}, sync=False)
+        out.append("skip", {}, sync=False)
+        assert synced == []
+        out.append("cell", {})
+        out.sync()
+        assert synced == [3]
+        out.append("skip", {}, sync=False)
+        out.sync()
+        assert synced == [3, 4]
