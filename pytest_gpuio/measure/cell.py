@@ -25,13 +25,14 @@ from pytest_gpuio.engine import (
     results_for,
 )
 from pytest_gpuio.measure import interrupts, processes, surroundings
+from pytest_gpuio.measure.binned import histogram_values
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
-from pytest_gpuio.measure.placement import memory_nodes
+from pytest_gpuio.measure.placement import buffer_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: A window grows by so much at most on the word of one so short that its start outweighs its requests.
+_STEEPEST = 16.0
+_TELLING_S = 2e-4
 
 
 def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
@@ -255,7 +259,7 @@ class CellRun:
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
-                "buffer_nodes": memory_nodes(info.base),
+                "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
@@ -353,7 +357,8 @@ class CellRun:
                 warm_up.reason = "broken off"
                 return ios, warm_up
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
@@ -487,20 +492,6 @@ _WINDOW_FIELDS = (
 def window_values(window: Window) -> dict[str, Any]:
     """The window's fields as JSON-able values."""
     return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
-
-
-def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
-    bins = histogram.bins()
-    return {
-        "count": histogram.count,
-        "overflow": histogram.overflow,
-        "sum_ns": histogram.sum_ns,
-        "min_ns": histogram.min_ns,
-        "max_ns": histogram.max_ns,
-        "bins": list(bins),
-        "counts": list(bins.values()),
-    }
 
 
 def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, int]:
