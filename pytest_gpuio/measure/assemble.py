@@ -62,6 +62,9 @@ def evidence(
         interrupts=outcome["interrupts"],
         cufile=_cufile_evidence(plan, outcome, device_ratio),
         facts=outcome["facts"],
+        moved=sum(w["bytes"] for w in outcome["windows"]),
+        called_bytes=outcome.get("called_bytes"),
+        daemons=tuple(f"{daemon['name']} ({daemon['pid']})" for daemon in outcome["cpu"]["daemons"]),
         **outcome["mapping"],
     )
 

@@ -25,7 +25,7 @@ from pytest_gpuio.engine import (
     gpus,
     results_for,
 )
-from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure import interrupts, processes, surroundings
 from pytest_gpuio.measure.binned import histogram_values
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
@@ -394,6 +394,7 @@ class CellRun:
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        called_before = processes.called_bytes()
         if self._cufile is not None:
             self._cufile.begin()
         if self._gpus is not None:
@@ -420,6 +421,7 @@ class CellRun:
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
+        called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
         gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
@@ -434,6 +436,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "called_bytes": processes.growth(called_before, called_after),
             "cufile": cufile,
             "gpu_meter": gpu_meter,
             "irq_cpus": serving,

@@ -13,6 +13,7 @@ from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.daemons import find_daemons
 from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import buffer_node, ordered_cpus, wanted_nodes
@@ -298,7 +299,7 @@ def make_plan(
         sq_idle_ms=effort.sq_idle_ms,
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
-        daemons=effort.daemons,
+        daemons=_daemons(path, medium, effort),
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
@@ -311,6 +312,12 @@ def make_plan(
         warm_up_s=effort.warm_up_s,
         least_window_s=effort.least_window_s,
     )
+
+
+def _daemons(path: DataPath, medium: Medium, effort: Effort) -> tuple[int, ...]:
+    """Those the user named, and those that serve the target's file system, whatever the data path."""
+    found = find_daemons(medium.file_system) if path.moves_data else ()
+    return (*effort.daemons, *(pid for pid in found if pid not in effort.daemons))
 
 
 @dataclass(frozen=True, slots=True)

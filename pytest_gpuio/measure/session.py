@@ -93,13 +93,20 @@ class Session:
         effort: size, precision and time of every cell.
         media: the medium of each target name.
         targets: the path of each target name.
+        env: variables that measuring children are started with.
     """
 
-    def __init__(self, effort: Effort, targets: Mapping[str, Path], media: Mapping[str, Medium]) -> None:
+    def __init__(
+        self,
+        effort: Effort,
+        targets: Mapping[str, Path],
+        media: Mapping[str, Medium],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE, env_of=family_env)
+        self._children = Children(CHILD_MODULE, env=env, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}
