@@ -99,7 +99,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage collection while items are made: they all live on, and looking at each again and again costs a third."""
+    """No garbage collection while items are made: all live on, and looking at each again and again costs a third."""
     paused = gc.isenabled()
     gc.disable()
     try:
