@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(runs: Sequence[RunFile], found: Sequence[Series], name: str) -> Iterator[str]:
     machines: dict[str, list[RunFile]] = {}
     for one in runs:
-        machines.setdefault(str(one.machine.get("id", "unknown")), []).append(one)
+        machines.setdefault(one.machine_id, []).append(one)
     for machine, own in machines.items():
         cpu = (own[-1].machine.get("cpu") or {}).get("model") or "unknown CPU"
         first, last = own[0].created.date(), own[-1].created.date()
@@ -104,7 +104,7 @@ def _text(runs: Sequence[RunFile], found: Sequence[Series], name: str) -> Iterat
     longest = max((len(one.values) for one in found), default=0)
     yield f"{len(found)} cases, the longest series has {longest} runs; {len(changed)} changed their {name}\n"
     for case in changed:
-        yield f"{short_case(case.axes)}\n"
+        yield f"{short_case(case.record['axes'])}\n"
         for step in case.changes:
             when = case.times[step.index].strftime("%Y-%m-%d %H:%M")
             yield (
@@ -136,7 +136,7 @@ def _rows(runs: Sequence[RunFile], pattern: str) -> Iterator[dict[str, Any]]:
             per_core = record["cpu"]["gb_per_s_per_core"]
             lat = record["latency"]["lat"]
             yield {
-                "machine": str(run_file.machine.get("id", "unknown")),
+                "machine": run_file.machine_id,
                 "created": run_file.created.isoformat(),
                 "path": run_file.path,
                 "case": case,
@@ -177,7 +177,7 @@ def _prune(runs: Sequence[RunFile], keep: int, *, really: bool) -> None:
     """Names or removes old runs; only files whose every benchmark is ours, so that nobody else's run goes."""
     by_machine: dict[str, list[RunFile]] = {}
     for one in runs:
-        by_machine.setdefault(str(one.machine.get("id", "unknown")), []).append(one)
+        by_machine.setdefault(one.machine_id, []).append(one)
     old = [one for own in by_machine.values() for one in own[:-keep]]
     for one in old:
         if not _only_ours(one.path):

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     limits = _limits(arguments)
     runs = read_runs(arguments.files)
-    machines = {str(run.machine.get("id")): run.machine for run in runs if run.machine.get("id")}
+    machines = {run.machine_id: run.machine for run in runs if run.machine}
     if len(machines) > 1:
         raise ConfigError(f"these runs come from {len(machines)} machines: recommend for one at a time.")
     machine = next(iter(machines.values()), {})

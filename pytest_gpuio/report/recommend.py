@@ -15,9 +15,23 @@ from pytest_gpuio.report import numbers
 from pytest_gpuio.report.tables import new_table, render
 
 #: Columns of the cheat sheet.
-HEADS: Final = ("phase / workload", "on", "use", "deciding", "GB/s", "cores", "CPU s/GB", "over base", "how sure")
-_SHOWN: Final[Mapping[str, str]] = {"bytes_per_s": "GB/s", "p99": "p99"}
-_SURE: Final = {"decided": "decided", "too close": "too close", "one run": "one run"}
+HEADS: Final = (
+    "phase / workload",
+    "on",
+    "use",
+    "deciding",
+    "GB/s",
+    "cores",
+    "CPU s/GB",
+    "relative",
+    "absolute",
+    "how sure",
+)
+#: How the two gains are to be read: both are quoted, and they disagree.
+GAINS: Final = (
+    "Relative: gain in throughput over psync (else libaio). Absolute: the same gain as a share of what the device's "
+    "link carries, where it is known, else of the most that was measured on that target."
+)
 
 
 def recommend_text(
@@ -40,7 +54,7 @@ def recommend_text(
         table.add_row(*map(Text, _row(one)))
     lines = [render(table, width, colour=colour)]
     for one in found:
-        lines.append(f"{_place(one)}: {one.reason}\n")
+        lines.append(f"{' on '.join(place(one))}: {one.reason}\n")
         if one.best is not None and len(one.pareto) > 1:
             front = "; ".join(
                 f"{option.datapath} {geometry(option)} {numbers.rate(option.bytes_per_s / 1e9)} GB/s at "
@@ -63,8 +77,7 @@ def recommend_markdown(found: Sequence[Recommendation], machine: Mapping[str, An
     cpu = (machine.get("cpu") or {}).get("model") or "unknown CPU"
     lines = [
         "# Storage data paths on this machine", "",
-        f"{cpu}, kernel {machine.get('kernel') or 'unknown'}. Relative: against psync (else libaio). Absolute: the "
-        "same gain as a share of the most that any path reached on that target.", "",
+        f"{cpu}, kernel {machine.get('kernel') or 'unknown'}. {GAINS}", "",
         f"| {' | '.join(HEADS)} |", f"|{' --- |' * len(HEADS)}",
     ]  # fmt: skip
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in _row(one))} |" for one in found]
@@ -89,36 +102,46 @@ def geometry(option: Option) -> str:
     return " ".join(parts)
 
 
-def cheat_sheet_rows(found: Sequence[Recommendation]) -> list[tuple[str, ...]]:
-    """Rows under :data:`HEADS`."""
-    return [_row(one) for one in found]
-
-
-def _place(one: Recommendation) -> str:
+def place(one: Recommendation) -> tuple[str, str]:
+    """What is done and on what: ``inference/kv_fetch hot``, ``nvme_ssd fast -> gpu``; usual values are left out."""
     situation = one.situation
+    usual = {"cache": "direct", "durability": "none", "arrivals": "closed"}
+    extras = [str(situation[axis]) for axis, value in usual.items() if situation[axis] != value]
     target = "" if situation["target"] == "default" else f" {situation['target']}"
     destination = "" if situation["destination"] == "host" else f" -> {situation['destination']}"
-    return f"{situation['workload']} on {situation['medium']}{target}{destination}"
+    return " ".join([str(situation["workload"]), *extras]), f"{situation['medium']}{target}{destination}"
+
+
+def value_words(one: Recommendation) -> str:
+    """The deciding metric and its value: ``bytes_per_s 6.2G``, ``p99 1.2ms``."""
+    if one.best is None:
+        return one.metric
+    value = one.best.value
+    return f"{one.metric} {numbers.duration(value) if one.unit == 'ns' else numbers.si(value)}"
 
 
 def _row(one: Recommendation) -> tuple[str, ...]:
-    where = _place(one).partition(" on ")[2]
-    usual = {"cache": "direct", "durability": "none", "arrivals": "closed"}
-    extras = " ".join(str(one.situation[axis]) for axis, value in usual.items() if one.situation[axis] != value)
-    name = f"{one.situation['workload']} {extras}".strip()
+    name, where = place(one)
     if one.best is None:
-        return name, where, "-", one.metric, "-", "-", "-", "-", one.reason
+        return name, where, "-", one.metric, "-", "-", "-", "-", "-", one.reason
     best = one.best
-    value = numbers.duration(best.value) if one.unit == "ns" else numbers.si(best.value)
-    gain = "-"
-    if one.relative is not None and one.absolute is not None:
-        gain = f"{one.relative:+.0%} rel, {one.absolute:+.0%} abs"
+    relative, absolute = gains(one)
     margin = "" if one.margin is None or one.runner_up is None else f" (+{one.margin:.0%} on {one.runner_up.datapath})"
     return (
-        name, where, f"{best.datapath} {geometry(best)}", f"{one.metric} {value}",
+        name, where, f"{best.datapath} {geometry(best)}", value_words(one),
         numbers.rate(best.bytes_per_s / 1e9), numbers.cores(best.cores_reserved), numbers.rate(best.cpu_s_per_gb),
-        gain, _SURE[one.confidence] + margin,
+        relative, absolute, one.confidence + margin,
     )  # fmt: skip
+
+
+def gains(one: Recommendation) -> tuple[str, str]:
+    """Relative and absolute gain in words: ``+23% on psync``, ``+12% of 7.88 GB/s (link)``."""
+    if one.baseline is None or one.relative is None or one.absolute is None or one.ceiling is None:
+        return "-", "-"
+    if one.best is not None and one.best.datapath == one.baseline.datapath:
+        return f"is {one.baseline.datapath}", "-"
+    ceiling = f"{numbers.rate(one.ceiling / 1e9)} GB/s ({one.ceiling_from})"
+    return f"{one.relative:+.0%} on {one.baseline.datapath}", f"{one.absolute:+.0%} of {ceiling}"
 
 
 def snippets(found: Sequence[Recommendation]) -> dict[str, str]:
