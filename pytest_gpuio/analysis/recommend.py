@@ -102,6 +102,7 @@ class Recommendation:
         absolute: the same gain as a share of ``ceiling``.
         ceiling: bytes/s: of the device's ``link`` where the record knows it, else the most that anything ``measured``
             on this target reached (in this cache mode); ``ceiling_from`` says which.
+        by_path: the best option of every path that keeps the limits, best first: for consumers that know one path only.
         out: options that break a limit, with why.
         unsettled: cases left out because a validity gate flagged them.
         not_measured: data paths with no result here, with the reason where one is known.
@@ -123,6 +124,7 @@ class Recommendation:
     absolute: float | None
     ceiling: float | None
     ceiling_from: Literal["link", "measured"] | None = None
+    by_path: tuple[Option, ...] = ()
     out: Mapping[str, str] = field(default_factory=dict)
     unsettled: tuple[str, ...] = ()
     not_measured: Mapping[str, str] = field(default_factory=dict)
@@ -181,6 +183,9 @@ def _one(
             options.append(option)
     out = {option.case: why for option in options if (why := limits.broken_by(option)) is not None}
     kept = sorted((o for o in options if o.case not in out), key=lambda option: option.score, reverse=True)
+    best_of: dict[str, Option] = {}
+    for option in kept:
+        best_of.setdefault(option.datapath, option)
     best = kept[0] if kept else None
     runner_up = next((o for o in kept if best is not None and o.datapath != best.datapath), None)
     baseline = _baseline(options)
@@ -199,7 +204,8 @@ def _one(
     }
     return Recommendation(
         situation, phase, chosen.name, chosen.unit, chosen.better, best, runner_up, margin, confidence, reason,
-        pareto(kept), baseline, relative, absolute, ceiling, ceiling_from, out, tuple(unsettled), lacking,
+        pareto(kept), baseline, relative, absolute, ceiling, ceiling_from, tuple(best_of.values()), out,
+        tuple(unsettled), lacking,
     )  # fmt: skip
 
 

@@ -68,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def import_text(content: Mapping[str, Any], output: str) -> str:
     """What was imported, what was left out and why, and what imported cells lack."""
-    lines = [f"{len(content['cells'])} cells of fio in {output}:"]
+    count = len(content["cells"])
+    lines = [f"{count} cell{'s' * (count != 1)} of fio in {output}:"]
     for cell in content["cells"]:
         lines.append(f"    {short_case(cell['axes'])}: {numbers.rate(cell['gb_per_s'])} GB/s")
     lines += [f"left out: {failure['nodeid']}: {failure['reason']}" for failure in content["failures"]]

@@ -13,7 +13,8 @@ from pytest_gpuio.analysis.recommend import Limits, recommend, saturation
 from pytest_gpuio.cli.output import put, put_json, terminal
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration
-from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text, snippets
+from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text
+from pytest_gpuio.report.snippets import snippets
 from pytest_gpuio.results.runs import read_runs
 
 _EXAMPLES: Final = """\

@@ -1,9 +1,8 @@
-"""Recommendations as text, a Markdown cheat sheet, plain data, and settings of known consumers."""
+"""Recommendations as text, a Markdown cheat sheet and plain data."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +26,8 @@ HEADS: Final = (
     "absolute",
     "how sure",
 )
+#: Those of them that may take several lines in a terminal.
+_FOLDED: Final = frozenset({2, 9})
 #: How the two gains are to be read: both are quoted, and they disagree.
 GAINS: Final = (
     "Relative: gain in throughput over psync (else libaio). Absolute: the same gain as a share of what the device's "
@@ -48,13 +49,16 @@ def recommend_text(
     if not found:
         return "no result to recommend from\n"
     table = new_table()
-    for head in HEADS:
-        table.add_column(head, overflow="fold")
+    for place_in_row, head in enumerate(HEADS):
+        table.add_column(head, overflow="fold", no_wrap=place_in_row not in _FOLDED)
     for one in found:
-        table.add_row(*map(Text, _row(one)))
+        table.add_row(*map(Text, _row(one, short=True)))
     lines = [render(table, width, colour=colour)]
     for one in found:
         lines.append(f"{' on '.join(place(one))}: {one.reason}\n")
+        if one.absolute is not None and one.ceiling is not None:
+            ceiling = f"{numbers.rate(one.ceiling / 1e9)} GB/s ({one.ceiling_from})"
+            lines.append(f"    the absolute gain is a share of {ceiling}\n")
         if one.best is not None and len(one.pareto) > 1:
             front = "; ".join(
                 f"{option.datapath} {geometry(option)} {numbers.rate(option.bytes_per_s / 1e9)} GB/s at "
@@ -113,19 +117,22 @@ def place(one: Recommendation) -> tuple[str, str]:
 
 
 def value_words(one: Recommendation) -> str:
-    """The deciding metric and its value: ``bytes_per_s 6.2G``, ``p99 1.2ms``."""
+    """The deciding metric and its value, ``p99 1.2ms``; of throughput its name, since its value is told anyway."""
+    if one.metric == "bytes_per_s":
+        return "throughput"
     if one.best is None:
         return one.metric
     value = one.best.value
     return f"{one.metric} {numbers.duration(value) if one.unit == 'ns' else numbers.si(value)}"
 
 
-def _row(one: Recommendation) -> tuple[str, ...]:
+def _row(one: Recommendation, *, short: bool = False) -> tuple[str, ...]:
     name, where = place(one)
     if one.best is None:
-        return name, where, "-", one.metric, "-", "-", "-", "-", "-", one.reason
+        return name, where, "-", value_words(one), "-", "-", "-", "-", "-", one.reason
     best = one.best
     relative, absolute = gains(one)
+    absolute = absolute.partition(" of ")[0] if short else absolute
     margin = "" if one.margin is None or one.runner_up is None else f" (+{one.margin:.0%} on {one.runner_up.datapath})"
     return (
         name, where, f"{best.datapath} {geometry(best)}", value_words(one),
@@ -142,89 +149,3 @@ def gains(one: Recommendation) -> tuple[str, str]:
         return f"is {one.baseline.datapath}", "-"
     ceiling = f"{numbers.rate(one.ceiling / 1e9)} GB/s ({one.ceiling_from})"
     return f"{one.relative:+.0%} on {one.baseline.datapath}", f"{one.absolute:+.0%} of {ceiling}"
-
-
-def snippets(found: Sequence[Recommendation]) -> dict[str, str]:
-    """Settings of known consumers by file name, made from what was recommended; empty where nothing fits."""
-    result: dict[str, str] = {}
-    for one in found:
-        if one.best is None:
-            continue
-        slug = f"{one.situation['workload']}-{one.situation['medium']}".replace("/", "-")
-        best = one.best
-        if best.datapath.startswith(("libaio", "io_uring")):
-            result[f"deepspeed-{slug}.json"] = _deepspeed(best)
-        if best.datapath == "kvikio":
-            result[f"kvikio-{slug}.env"] = _kvikio(best)
-        if best.datapath in ("gds", "gds_compat"):
-            result[f"cufile-{slug}.json"] = _cufile(best)
-        if best.datapath.startswith("nixl_"):
-            result[f"lmcache-{slug}.yaml"] = _lmcache(best)
-        job = _fio(one, best)
-        if job is not None:
-            result[f"fio-{slug}.fio"] = job
-    return result
-
-
-def _deepspeed(best: Option) -> str:
-    """The ``aio`` block of a DeepSpeed configuration; its queue depth is per thread."""
-    block = {
-        "aio": {
-            "block_size": int(best.axes["bs"]),
-            "queue_depth": int(best.axes["qd"]),
-            "intra_op_parallelism": int(best.axes["jobs"]),
-            "single_submit": str(best.axes.get("batch", "1x1")).startswith("1x"),
-            "overlap_events": True,
-        }
-    }
-    return json.dumps(block, indent=2) + "\n"
-
-
-def _kvikio(best: Option) -> str:
-    return (
-        f"KVIKIO_NTHREADS={best.axes['jobs']}\n"
-        f"KVIKIO_TASK_SIZE={best.axes['bs']}\n"
-        "# kvikio reads through the page cache unless told otherwise\n"
-        "KVIKIO_AUTO_DIRECT_IO_READ=ON\n"
-    )
-
-
-def _cufile(best: Option) -> str:
-    size_kb = max(4, int(best.axes["bs"]) // 1024)
-    block = {
-        "properties": {
-            "allow_compat_mode": best.datapath == "gds_compat",
-            "max_direct_io_size_kb": max(size_kb, 4),
-            "per_buffer_cache_size_kb": max(size_kb, 1024),
-        },
-        "execution": {"max_io_threads": int(best.axes["jobs"]), "parallel_io": int(best.axes["jobs"]) > 1},
-    }
-    return json.dumps(block, indent=2) + "\n"
-
-
-def _lmcache(best: Option) -> str:
-    backend = {"nixl_gds": "GDS", "nixl_posix": "POSIX"}[best.datapath]
-    device = "cuda" if best.axes["destination"] == "gpu" else "cpu"
-    return (
-        "extra_config:\n  enable_nixl_storage: true\n"
-        f"  nixl_backend: {backend}\n  nixl_buffer_device: {device}\n  # nixl_path: /your/cache\n"
-    )
-
-
-def _fio(one: Recommendation, best: Option) -> str | None:
-    engines = {
-        "psync": "psync", "libaio": "libaio", "io_uring": "io_uring", "io_uring_sqpoll": "io_uring\nsqthread_poll=1",
-        "io_uring_iopoll": "io_uring\nhipri=1", "mmap": "mmap",
-    }  # fmt: skip
-    engine = engines.get(best.datapath)
-    if engine is None:
-        return None
-    axes = best.axes
-    submit, _, reap = str(axes.get("batch", "1x1")).partition("x")
-    direct = int(one.situation["cache"] == "direct" and best.datapath != "mmap")
-    return (
-        f"; {one.situation['workload']} on {one.situation['medium']}: set filename and rw to your own\n"
-        f"[global]\nioengine={engine}\ndirect={direct}\nbs={axes['bs']}\niodepth={axes['qd']}\n"
-        f"iodepth_batch_submit={submit}\niodepth_batch_complete_min={reap or 1}\nnumjobs={axes['jobs']}\n"
-        "time_based=1\nruntime=10\ngroup_reporting=1\n\n[job]\nrw=randread\n; filename=/mnt/nvme0/file\n"
-    )

@@ -44,13 +44,10 @@ def _tiles(runs: Sequence[RunFile], data: PageData, gates: Sequence[Mapping[str,
     told = ", ".join(dict.fromkeys(str(void["gate"]) for void in voids))
     yield _tile("voids", "voided", f"{len(voids):,}", told or "nothing impossible was seen", bad=bool(voids))
     for gate in gates:
-        counts = gate.get("counts") or {}
-        status = gate.get("status")
-        yield _tile(
-            "gates", "regression gate", HEADLINES.get(status, "see below").partition(":")[0] if status in HEADLINES
-            else "see below", ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "no case",
-            bad=status == 1,
-        )  # fmt: skip
+        status = gate.get("status", -1)
+        headline = HEADLINES.get(status, "see below").partition(":")[0]
+        told = ", ".join(f"{number} {verdict}" for verdict, number in (gate.get("counts") or {}).items())
+        yield _tile("gates", "regression gate", headline, told or "no case", bad=status == 1)
     if data.history:
         changed = len({(row["machine"], row["case"]) for row in data.history if row["step"]})
         yield _tile("plots", "changed over time", f"{changed}", "of the longest series", bad=bool(changed))
@@ -123,7 +120,7 @@ def _cells(one: Recommendation, colours: Mapping[str, str]) -> Iterable[str]:
         f'<span class="dot" style="background:{colour}"></span><strong>{html.escape(best.datapath)}</strong> '
         f"{html.escape(geometry(best))}"
     )
-    yield _td("throughput" if one.metric == "bytes_per_s" else html.escape(value_words(one)))
+    yield _td(html.escape(value_words(one)))
     share = 0.0 if not one.ceiling else min(1.0, best.bytes_per_s / one.ceiling)
     base = 0.0 if not one.ceiling or one.baseline is None else min(1.0, one.baseline.bytes_per_s / one.ceiling)
     tick = f'<i style="left:{base:.1%}"></i>' if base else ""
