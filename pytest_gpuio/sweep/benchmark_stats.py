@@ -52,9 +52,16 @@ def stats_of(seconds: Sequence[float], ios: int) -> dict[str, Any]:
 
 
 def _quartiles(ordered: Sequence[float]) -> tuple[float, float, float]:
-    """Quartiles as pytest-benchmark has them: medians of the halves, the middle value in neither."""
-    half, odd = divmod(len(ordered), 2)
+    """Quartiles as pytest-benchmark has them: of an odd number, weighted means of the neighbours of both quarters."""
+    count = len(ordered)
     median = statistics.median(ordered)
-    if len(ordered) == 1:
-        return ordered[0], median, ordered[0]
-    return statistics.median(ordered[:half]), median, statistics.median(ordered[half + odd :])
+    if count == 1:
+        return median, median, median
+    if count % 2 == 0:
+        return statistics.median(ordered[: count // 2]), median, statistics.median(ordered[count // 2 :])
+    quarter, near = count // 4, 0.75 if count % 4 == 1 else 0.25
+    # The neighbours of the first quarter, and their mirror images.
+    first = (quarter - 1, quarter) if count % 4 == 1 else (quarter, quarter + 1)
+    q1 = (1 - near) * ordered[first[0]] + near * ordered[first[1]]
+    q3 = near * ordered[count - 1 - first[1]] + (1 - near) * ordered[count - 1 - first[0]]
+    return q1, median, q3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import re
@@ -63,7 +62,8 @@ def read_series(path: str | os.PathLike[str]) -> dict[str, Series]:
             body = line.body()
             if "sweep" not in body["settings"]:
                 raise ConfigError(f"{os.fspath(path)} is the journal of a pytest run: it needs no export.")
-            now = found.setdefault(line.key, Series(line.key, body))
+            # Written last stands last.
+            now = found[line.key] = found.pop(line.key, None) or Series(line.key, body)
             now.start, now.ended = body, None
         elif now is None:
             raise ConfigError(f"{os.fspath(path)} is no sweep's journal: it does not begin with a start.")
@@ -114,7 +114,7 @@ def records(path: str | os.PathLike[str], series: Series) -> Iterator[tuple[jour
     wanted = set(series.lines.values())
     for line in journal.scan(path):
         if line.number in wanted:
-            yield line, line.body()
+            yield line, line.own_body()
 
 
 def write_benchmark_json(path: str | os.PathLike[str], out: str | os.PathLike[str], series: Series) -> int:
@@ -289,8 +289,3 @@ def _new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise GpuioError(f"{place} cannot be written: {error.strerror}.") from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def finite(value: float) -> float | None:
-    """The value, or None for what JSON does not have."""
-    return value if math.isfinite(value) else None
