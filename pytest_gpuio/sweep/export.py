@@ -63,7 +63,7 @@ def read_series(path: str | os.PathLike[str]) -> dict[str, Series]:
             if "sweep" not in body["settings"]:
                 raise ConfigError(f"{os.fspath(path)} is the journal of a pytest run: it needs no export.")
             # Written last stands last.
-            now = found[line.key] = found.pop(line.key, None) or Series(line.key, body)
+            now = found[line.key] = found.pop(line.key, Series(line.key, body))
             now.start, now.ended = body, None
         elif now is None:
             raise ConfigError(f"{os.fspath(path)} is no sweep's journal: it does not begin with a start.")
@@ -199,7 +199,7 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]] = {
     "rel_ci": ("float", lambda record: record["windows"]["rel_ci"]),
     "cpu_seconds": ("float", _cpu("seconds")),
     **{name: ("float", _cpu(name)) for name in ("cores_used", "cores_reserved", "gb_per_s_per_core", "ns_per_io")},
-    "unsettled": ("bool", lambda record: bool(failed_gates(record, "unsettled"))),  # type: ignore[arg-type]
+    "unsettled": ("bool", lambda record: bool(failed_gates(record, "unsettled"))),
     "series": ("text", lambda record: record["series"]),
 }
 

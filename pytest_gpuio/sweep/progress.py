@@ -183,7 +183,7 @@ class LiveProgress(PlainProgress):
         from rich.text import Text
 
         bar = ProgressBar(total=max(tally.cells, 1), completed=tally.cells - tally.left, width=60)
-        rows = [Text(standing(tally, self._pace)), bar, Text(f"now: {self._current}", overflow="ellipsis")]
-        rows += [Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in self._lines]
-        rows += [Text(f"best of {line}", overflow="ellipsis", no_wrap=True) for line in self._bests.lines()]
-        return Group(*rows)
+        rows = [f"now: {self._current}", *(f"  {line}" for line in self._lines)]
+        rows += [f"best of {line}" for line in self._bests.lines()]
+        below = Text("\n".join(rows), overflow="ellipsis", no_wrap=True)
+        return Group(Text(standing(tally, self._pace)), bar, below)

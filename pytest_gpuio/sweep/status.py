@@ -112,7 +112,7 @@ def _started(found: dict[str, SeriesStatus], line: journal.Line, name: str) -> S
     if sweep is None:
         raise ConfigError(f"{name} is the journal of a pytest run, not of a sweep.")
     # Written last stands last.
-    one = found[line.key] = found.pop(line.key, None) or SeriesStatus(line.key)
+    one = found[line.key] = found.pop(line.key, SeriesStatus(line.key))
     one.plan, one.cells, one.ended = sweep["plan"]["name"], sweep["plan"]["cells"], None
     one.runs += 1
     return one
