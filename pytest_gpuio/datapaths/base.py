@@ -82,6 +82,8 @@ class DataPath:
             host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
         mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         file: False = it works on no file or device of the kernel's: no descriptor, O_DIRECT or page cache.
+        framework: an application's framework saves and loads whole files of its own: it runs models that say which
+            objects those are, and nothing else.
         prove: from evidence to the path really taken.
     """
 
@@ -102,6 +104,7 @@ class DataPath:
     by_name: bool = False
     mapped: bool = False
     file: bool = True
+    framework: bool = False
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:
