@@ -305,6 +305,8 @@ void gpuio_spdk_describe(const struct gpuio_spdk *spdk, struct gpuio_spdk_info *
 int gpuio_spdk_transfer(struct gpuio_spdk *spdk, int op, void *buf, uint64_t bytes, uint64_t offset, struct gpuio_why *why);
 void gpuio_spdk_close(struct gpuio_spdk *spdk);
 
+int gpuio_usrbio_accepts(const char *library, const char *path, struct gpuio_why *why);
+
 struct gpuio_engine {
 	const char *name;
 	uint32_t abi;

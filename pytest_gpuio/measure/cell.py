@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from array import array
@@ -25,15 +26,16 @@ from pytest_gpuio.engine import (
     gpus,
     results_for,
 )
-from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure import interrupts, processes, surroundings
+from pytest_gpuio.measure.binned import histogram_values
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
-from pytest_gpuio.measure.placement import memory_nodes
-from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
+from pytest_gpuio.measure.placement import buffer_nodes
+from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.replay import fixed_ios, load_part, loaded_replay, opened_files, rank_plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: A window grows by so much at most on the word of one so short that its start outweighs its requests.
+_STEEPEST = 16.0
+_TELLING_S = 2e-4
 
 
 def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
@@ -285,7 +290,7 @@ class CellRun:
             return observed | {
                 "direct": direct,
                 "facts": run.facts,
-                "buffer_nodes": memory_nodes(info.base),
+                "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
@@ -347,7 +352,7 @@ class CellRun:
             return None
         shortest = min(window["end_ns"] - window["start_ns"] for window in windows) / 1e9
         grows = observed["windows"][0]["ios"] < self._most_ios()
-        return shortest if shortest < LEAST_WINDOW_S and grows else None
+        return shortest if shortest < self._plan.least_window_s and grows else None
 
     def _most_ios(self) -> int:
         # A cold window must not meet a page that it brought in itself.
@@ -374,7 +379,8 @@ class CellRun:
     def _warm_up(self, run: AnyRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
-        warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
+        most_seconds = max(0.3 * plan.max_time, 0.5) if plan.warm_up_s is None else plan.warm_up_s
+        warm_up = WarmUp(most_seconds=most_seconds)
         most = self._most_ios()
         fixed = scheduled if scheduled is not None else plan.blocks if plan.round == "region" else None
         ios = min(plan.least_ios, most) if fixed is None else fixed
@@ -385,8 +391,20 @@ class CellRun:
             if self._broken(window):
                 warm_up.reason = "broken off"
                 return ios, warm_up
+            if plan.warm_up_s is not None and fixed is None:
+                # The budget pays for finding the count and no more: the rest is taken from the last window's speed.
+                per_window = max(1.2 * plan.window_s / max(seconds, 1e-9), 1.0)
+                if warm_up.seconds + seconds + min(8.0 * seconds, plan.window_s) > plan.warm_up_s:
+                    warm_up.done(seconds, ios)
+                    warm_up.reason = f"{plan.warm_up_s * 1e3:g} ms of warm-up asked for"
+                    return min(max(int(ios * per_window), ios) + 1, most), warm_up
+                warm_up.windows += 1
+                warm_up.seconds += seconds
+                ios = min(int(ios * min(per_window, 8.0)) + 1, most)
+                continue
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
@@ -397,6 +415,8 @@ class CellRun:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
+        if plan.windows is not None:
+            rule = StoppingRule(0.0, math.inf, most_windows=plan.windows)
         restart = restart and plan.round == "time" and not plan.open_loop and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
@@ -407,6 +427,7 @@ class CellRun:
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        called_before = processes.called_bytes()
         if self._cufile is not None:
             self._cufile.begin()
         if self._gpus is not None:
@@ -428,11 +449,12 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
+            if self._broken(window) or (restart and spent < plan.least_window_s):
                 stop_reason = "max_windows"
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
+        called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
         gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
@@ -447,6 +469,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "called_bytes": processes.growth(called_before, called_after),
             "cufile": cufile,
             "gpu_meter": gpu_meter,
             "irq_cpus": serving,
@@ -517,20 +540,6 @@ _WINDOW_FIELDS = (
 def window_values(window: Window) -> dict[str, Any]:
     """The window's fields as JSON-able values."""
     return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
-
-
-def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
-    bins = histogram.bins()
-    return {
-        "count": histogram.count,
-        "overflow": histogram.overflow,
-        "sum_ns": histogram.sum_ns,
-        "min_ns": histogram.min_ns,
-        "max_ns": histogram.max_ns,
-        "bins": list(bins),
-        "counts": list(bins.values()),
-    }
 
 
 def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, int]:

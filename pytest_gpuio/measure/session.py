@@ -21,10 +21,10 @@ from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
-    Effort,
     PreparedTarget,
     Subject,
     check_before_layout,
@@ -94,13 +94,20 @@ class Session:
         effort: size, precision and time of every cell.
         media: the medium of each target name.
         targets: the path of each target name.
+        env: variables that measuring children are started with.
     """
 
-    def __init__(self, effort: Effort, targets: Mapping[str, Path], media: Mapping[str, Medium]) -> None:
+    def __init__(
+        self,
+        effort: Effort,
+        targets: Mapping[str, Path],
+        media: Mapping[str, Medium],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE, env_of=family_env)
+        self._children = Children(CHILD_MODULE, env=env, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}

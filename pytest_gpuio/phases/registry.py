@@ -80,6 +80,18 @@ def _matches(workload: AnyWorkload, pattern: str) -> bool:
     return fnmatchcase(workload.name, pattern)
 
 
+def with_parameters(workload: AnyWorkload, values: Mapping[str, str]) -> AnyWorkload:
+    """A model with the parameters among ``values`` that it has and that its own spelling does not choose.
+
+    Raises:
+        ConfigError: a value that is none of the parameter's.
+    """
+    if not isinstance(workload, RecordModel):
+        return workload
+    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
+    return workload.with_values({name: text for name, text in values.items() if name in has})
+
+
 def _parse(spelling: str) -> tuple[str, Mapping[str, str]]:
     """Name or pattern, and parameters; a bracket without ``=`` is part of a pattern."""
     bare, bracket, rest = spelling.partition("[")

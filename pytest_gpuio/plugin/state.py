@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpuio.plugin import settings as settings_module
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.measure import settings as settings_module
+from pytest_gpuio.plugin.options import value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
-    from pytest_gpuio.measure.prepare import Effort
+    from pytest_gpuio.measure.effort import Effort
     from pytest_gpuio.measure.session import Session
     from pytest_gpuio.media import Medium
     from pytest_gpuio.results.journal import Journal
@@ -27,7 +29,10 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings = settings_module.read(config)
+        try:
+            self.settings = settings_module.read(lambda name: value(config, name), config.invocation_params.dir)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
         self.voids: list[Void] = []
         self.skips: list[Skip] = []
@@ -48,7 +53,6 @@ class Run:
         """
         from pytest_gpuio import datapaths, phases
         from pytest_gpuio.capabilities import CAPABILITIES
-        from pytest_gpuio.core.errors import ConfigError
 
         if self._extended:
             return
@@ -88,30 +92,9 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
-        from pytest_gpuio.measure.prepare import PROFILES, Effort
+        from pytest_gpuio.measure.effort import effort_of
 
-        asked, profile = self.settings, PROFILES[self.settings.profile]
-        return Effort(
-            profile=profile.name,
-            region_bytes=asked.size or profile.size,
-            precision=asked.precision or profile.precision,
-            max_time=asked.max_time or profile.max_time,
-            # A short budget means few windows, not windows that are too short to be believed.
-            window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
-            seed=asked.seed,
-            verify=asked.verify,
-            timeout_s=asked.timeout,
-            arrival_wait=asked.wait,
-            knobs=asked.knobs,
-            sq_idle_ms=asked.sq_idle_ms,
-            daemons=asked.daemons,
-            allow_destroy=asked.allow_destroy,
-            force=asked.force,
-            numa=asked.numa,
-            gpus=asked.gpu,
-            copies=Copies(**asked.copies),
-        )
+        return effort_of(self.settings)
 
     @property
     def session(self) -> Session:
@@ -142,13 +125,58 @@ class Run:
             self._lock = None
 
     def keep(self, record: CellRecord) -> None:
-        """Take a finished cell: journal first, then memory."""
+        """Take a finished cell: journal first, then memory.
+
+        Raises:
+            GpuioError: the journal cannot be written.
+        """
+        self._written_journal.append("cell", record)
+        self.records.append(record)
+
+    def keep_void(self, void: Void) -> None:
+        """Take an impossible result."""
+        self._journal_fate("void", void)
+        self.voids.append(void)
+
+    def keep_failure(self, failure: Failure) -> None:
+        """Take a cell that ended in an error."""
+        self._journal_fate("failure", failure)
+        self.failures.append(failure)
+
+    def keep_skip(self, skip: Skip) -> None:
+        """Take a cell this machine cannot run."""
+        # There may be thousands, each decided in microseconds: one sync for all, before the next cell is measured.
+        self._journal_fate("skip", skip, sync=False)
+        self.skips.append(skip)
+
+    def sync_journal(self) -> None:
+        """Wait until all fates so far are on the medium, so that nothing of the journal is written inside a window."""
+        if self._journal is not None:
+            try:
+                self._journal.sync()
+            except OSError as error:
+                self.note(f"journal {self._journal.path} cannot be synced: {error.strerror}.")
+
+    @property
+    def _written_journal(self) -> Journal:
+        """The journal; made on first use, with its first line."""
         if self._journal is None:
+            from pytest_gpuio.machine import describe
             from pytest_gpuio.results.journal import Journal
+            from pytest_gpuio.results.run_file import start
 
             self._journal = Journal.create_in(self.settings.results.parent, self.settings.results.stem)
-        self._journal.append("cell", record)
-        self.records.append(record)
+            self._journal.append("start", start(machine=describe(), settings=self._settings_values()), sync=False)
+        return self._journal
+
+    def _journal_fate(self, kind: str, body: Mapping[str, Any], *, sync: bool = True) -> None:
+        from pytest_gpuio.core.errors import GpuioError
+
+        try:
+            self._written_journal.append(kind, body, sync=sync)
+        except GpuioError as error:
+            # The cell's own reason is what the test fails with; the results file at the end still holds it.
+            self.note(str(error))
 
     def note(self, text: str) -> None:
         """Remember a sentence for the summary, once."""
