@@ -182,5 +182,12 @@ OPTIONS: Final = (
         repeat=True,
     ),
     Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
+    Option(
+        "clean",
+        "",
+        "remove the files of workloads that are models when the run ends (default: they stay for the next one, see "
+        "gpuio clean)",
+        flag=True,
+    ),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )

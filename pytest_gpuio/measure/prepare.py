@@ -142,8 +142,13 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if isinstance(workload, RecordModel):
-        check_model(cell, path, file)
+        check_model(workload, cell, path, file)
         return
+    if path.framework:
+        raise CapabilityMissing(
+            f"{path.name} saves and loads whole files of an application, not streams of requests: it has no part in "
+            f"{cell.workload}; try pretrain/checkpoint_ranks, pretrain/checkpoint_restore or inference/cold_start."
+        )
     if path.engine in LIBRARIES:
         check_library(subject, effort)
     if workload.round == "region" and path.moves_data:

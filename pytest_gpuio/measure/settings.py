@@ -34,6 +34,7 @@ class Settings:
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
         numa: ``near``, ``any`` or the number of a NUMA node.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
+        clean: remove files of models at the end.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -71,6 +72,7 @@ class Settings:
     gate: tuple[Path, ...]
     gate_new: tuple[Path, ...]
     gate_policy: Path | None
+    clean: bool
     results: Path
 
     def describe(self) -> str:
@@ -311,5 +313,6 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
+        clean=bool(value("clean")),
         results=base / parsed("results", str, "gpuio-results.json"),
     )

@@ -257,7 +257,8 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "gpuio_arrivals":
                 if point.arrivals.kind != "closed":
                     parts.append(point.arrivals.label)
-    if cache_of(point.datapath, run) != "direct":
+    # Of a suite's own list of data paths each has a mode of its own, which one id cannot tell.
+    if "datapath" in axes and cache_of(point.datapath, run) != "direct":
         parts.append(cache_of(point.datapath, run))
     return "-".join(parts)
 

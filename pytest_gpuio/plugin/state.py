@@ -12,7 +12,8 @@ from pytest_gpuio.measure import settings as settings_module
 from pytest_gpuio.plugin.options import value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
     from pytest_gpuio.measure.effort import Effort
@@ -217,6 +218,7 @@ class Run:
             self._session.close()
             for end in self._session.bad_ends:
                 self.note(f"{end} What it had measured and checked before stands.")
+            self._tell_leftovers(self._session.modelled)
         if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
             return
         from pytest_gpuio.results.run_file import results, write_results
@@ -227,6 +229,29 @@ class Run:
             # Its purpose was to survive a crash; everything in it is now in the results file, durably.
             self._journal.close()
             self._journal.path.unlink()
+
+    def _tell_leftovers(self, targets: Collection[Path]) -> None:
+        """Say what files of models take below the targets that had some, or remove them."""
+        from pytest_gpuio.core.errors import TargetError
+        from pytest_gpuio.report import numbers
+        from pytest_gpuio.targets import leftovers
+
+        for target in targets:
+            try:
+                if self.settings.clean:
+                    models = target / leftovers.MODELS
+                    found = [one for one in leftovers.find(target) if models in one.path.parents]
+                    gone, size = leftovers.remove(found, target), sum(one.bytes for one in found)
+                    self.note(f"{gone:,} files of workload models ({numbers.si(size)}B) were removed from {target}")
+                    continue
+            except TargetError as error:
+                self.note(str(error))
+                continue
+            self.note(
+                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
+                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"gpuio clean {target} --models-only, removes them"
+            )
 
     def close(self) -> None:
         """End the children and release the lock."""
