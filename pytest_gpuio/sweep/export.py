@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError
-from pytest_gpuio.report.tables import within_workload
+from pytest_gpuio.report.labels import within_workload
 from pytest_gpuio.results import journal, strict_json
 from pytest_gpuio.results.journal import sync_directory
 from pytest_gpuio.results.record import failed_gates

@@ -8,7 +8,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TextIO
 
 from pytest_gpuio.report.duration import long_duration
-from pytest_gpuio.report.tables import cell_line, within_workload
+from pytest_gpuio.report.labels import within_workload
+from pytest_gpuio.report.tables import cell_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
