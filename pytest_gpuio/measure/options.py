@@ -81,6 +81,13 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "plan",
+        "PLAN",
+        "the cells of this sweep plan (study, hour, smoke, or a TOML file) instead of all combinations of the options; "
+        "they are all that runs when no suite is named",
+        ini=False,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),

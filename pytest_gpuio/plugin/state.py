@@ -9,10 +9,10 @@ import pytest
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.measure import settings as settings_module
-from pytest_gpuio.plugin.options import value
+from pytest_gpuio.plugin import planned
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_gpuio.results.journal import Journal
     from pytest_gpuio.results.record import CellRecord
     from pytest_gpuio.results.run_file import Block, Failure, Skip, Void
+    from pytest_gpuio.sweep.expand import PlannedCell, Sweep
 
 
 class Run:
@@ -29,8 +30,11 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self._plan = planned.load(config)
         try:
-            self.settings = settings_module.read(lambda name: value(config, name), config.invocation_params.dir)
+            self.settings = settings_module.read(
+                lambda name: planned.option(config, self._plan, name), config.invocation_params.dir
+            )
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
@@ -81,6 +85,7 @@ class Run:
                 raise pytest.UsageError(
                     f"--gpuio-require: {name!r} is neither a capability nor a data path; known: {known}."
                 )
+        _ = self.sweep  # a target that is not the plan's is told now
 
     @cached_property
     def media(self) -> Mapping[str, Medium]:
@@ -94,7 +99,17 @@ class Run:
         """The profile after the user's own options."""
         from pytest_gpuio.measure.effort import effort_of
 
-        return effort_of(self.settings)
+        return effort_of(self.settings) if self.sweep is None else self.sweep.effort
+
+    @cached_property
+    def sweep(self) -> Sweep | None:
+        """The plan of ``--gpuio-plan`` on this machine's targets."""
+        return None if self._plan is None else planned.place(self.config, self._plan, self.settings, self.media)
+
+    @cached_property
+    def planned_cells(self) -> Sequence[PlannedCell] | None:
+        """The cells of the plan, in its order; None without a plan."""
+        return None if self.sweep is None else planned.cells(self.sweep, self.note)
 
     @property
     def session(self) -> Session:
