@@ -107,6 +107,7 @@ struct gpuio_gpu_spec {
 	uint32_t streams;
 	uint32_t ahead;
 	uint32_t check;
+	uint32_t compute;
 	...;
 };
 
@@ -307,6 +308,8 @@ int gpuio_spdk_open(const struct gpuio_spdk_options *options, struct gpuio_spdk 
 void gpuio_spdk_describe(const struct gpuio_spdk *spdk, struct gpuio_spdk_info *info);
 int gpuio_spdk_transfer(struct gpuio_spdk *spdk, int op, void *buf, uint64_t bytes, uint64_t offset, struct gpuio_why *why);
 void gpuio_spdk_close(struct gpuio_spdk *spdk);
+
+int gpuio_usrbio_accepts(const char *library, const char *path, struct gpuio_why *why);
 
 struct gpuio_engine {
 	const char *name;

@@ -423,6 +423,15 @@ int gpuio_spdk_transfer(struct gpuio_spdk *spdk, int op, void *buf, uint64_t byt
 /* No run may be open. */
 void gpuio_spdk_close(struct gpuio_spdk *spdk);
 
+/* ---- 3FS: user-space rings ------------------------------------------------------------------------------------- */
+
+/* A request that 3FS failed has the result -(GPUIO_3FS_CODES + code), with a status code of 3FS (1..11023), which is no errno. */
+#define GPUIO_3FS_CODES 300000
+
+/* Would the rings of the engine usrbio take files at that path? 0; -ELIBACC without 3FS's client library, -EXDEV where the path is on no
+ * 3FS. */
+int gpuio_usrbio_accepts(const char *library, const char *path, struct gpuio_why *why);
+
 /* ---- the engine table -------------------------------------------------------------------------------------- */
 
 enum {

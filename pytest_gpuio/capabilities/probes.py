@@ -45,6 +45,8 @@ _ALL = (
     ),
     Capability("spdk", "SPDK's shared libraries are there", parents=("engine",), family="spdk"),
     Capability("spdk_target", "the target is a namespace that SPDK can have", parents=("spdk",), per_target=True),
+    Capability("usrbio", "3FS's client library is there", parents=("engine",), family="usrbio"),
+    Capability("usrbio_target", "the target lies on 3FS", parents=("usrbio",), per_target=True, family="usrbio"),
     Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
     Capability("kvikio", "KvikIO is installed and can be imported", parents=("cuda",), family="kvikio"),
     Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),

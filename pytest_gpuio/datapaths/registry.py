@@ -23,6 +23,7 @@ from pytest_gpuio.datapaths.nixl import NIXL_GDS, NIXL_GDS_MT, NIXL_POSIX
 from pytest_gpuio.datapaths.null import NULL
 from pytest_gpuio.datapaths.psync import PSYNC
 from pytest_gpuio.datapaths.spdk import SPDK
+from pytest_gpuio.datapaths.usrbio import USRBIO
 
 _paths: dict[str, DataPath] = {
     path.name: path
@@ -38,6 +39,7 @@ _paths: dict[str, DataPath] = {
         MMAP,
         DAX,
         SPDK,
+        USRBIO,
         *GDS_PATHS,
         KVIKIO,
         NIXL_POSIX,

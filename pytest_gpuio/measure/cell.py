@@ -24,14 +24,15 @@ from pytest_gpuio.engine import (
     gpus,
     results_for,
 )
-from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure import interrupts, processes, surroundings
+from pytest_gpuio.measure.binned import histogram_values
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
-from pytest_gpuio.measure.placement import memory_nodes
+from pytest_gpuio.measure.placement import buffer_nodes
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
 from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: A kernel alone is timed for so long, but at least and at most so many times.
+_ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
+#: A window grows by so much at most on the word of one so short that its start outweighs its requests.
+_STEEPEST = 16.0
+_TELLING_S = 2e-4
 
 
 def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
@@ -60,6 +66,7 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
         }  # fmt: skip
     if plan.replay is not None:
         fields["arrival_wait"] = plan.arrival_wait
+        fields["compute"] = "kernel" if plan.replay.kernel_ns else "timer"
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -230,6 +237,7 @@ class CellRun:
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
+            alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -240,6 +248,7 @@ class CellRun:
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
                 ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
+            alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -254,8 +263,9 @@ class CellRun:
                 }
             return observed | {
                 "direct": direct,
+                "compute_alone_ns": alone,
                 "facts": run.facts,
-                "buffer_nodes": memory_nodes(info.base),
+                "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
@@ -353,7 +363,8 @@ class CellRun:
                 warm_up.reason = "broken off"
                 return ios, warm_up
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
@@ -374,6 +385,7 @@ class CellRun:
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        called_before = processes.called_bytes()
         if self._cufile is not None:
             self._cufile.begin()
         if self._gpus is not None:
@@ -400,6 +412,7 @@ class CellRun:
                 break
             stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
+        called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
         gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
@@ -414,6 +427,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "called_bytes": processes.growth(called_before, called_after),
             "cufile": cufile,
             "gpu_meter": gpu_meter,
             "irq_cpus": serving,
@@ -433,6 +447,14 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def compute_alone(plan: Plan, run: Run | LibraryRun) -> float | None:
+    """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
+    if plan.replay is None or not plan.replay.kernel_ns or not isinstance(run, Run):
+        return None
+    step = plan.replay.kernel_ns
+    return run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE))
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:
@@ -484,20 +506,6 @@ _WINDOW_FIELDS = (
 def window_values(window: Window) -> dict[str, Any]:
     """The window's fields as JSON-able values."""
     return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
-
-
-def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
-    bins = histogram.bins()
-    return {
-        "count": histogram.count,
-        "overflow": histogram.overflow,
-        "sum_ns": histogram.sum_ns,
-        "min_ns": histogram.min_ns,
-        "max_ns": histogram.max_ns,
-        "bins": list(bins),
-        "counts": list(bins.values()),
-    }
 
 
 def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, int]:

@@ -67,6 +67,7 @@ class ReplayPlan:
         ios, bytes: of one window, fsyncs not counted.
         timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
         parts: of each rank, when each has a process; empty = one process does it all.
+        kernel_ns: a usual compute, when kernels on the GPU do them; 0 = computing is time that passes.
     """
 
     records: str
@@ -81,6 +82,7 @@ class ReplayPlan:
     timed: bool
     least_s: float
     parts: tuple[RankPart, ...] = ()
+    kernel_ns: int = 0
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:

@@ -13,10 +13,11 @@ from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.daemons import find_daemons
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, ReplayPlan, VerifyMode
-from pytest_gpuio.measure.records import check_model
+from pytest_gpuio.measure.records import check_model, model_gpus
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
@@ -306,8 +307,9 @@ def make_plan(
     cell, path, workload = subject.cell, subject.path, subject.workload
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    # Each rank has the cell's jobs.
-    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    processes = len(replay.parts) or 1 if replay is not None else 1
+    # Each rank has the cell's jobs, and one of its GPUs.
+    workers = cell.workers if replay is None else cell.jobs * processes
     cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
@@ -358,16 +360,22 @@ def make_plan(
         sq_idle_ms=effort.sq_idle_ms,
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
-        daemons=effort.daemons,
+        daemons=_daemons(path, medium, effort),
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
-        gpus=choose_gpus(cell, effort.gpus),
+        gpus=choose_gpus(cell, effort.gpus) if replay is None else model_gpus(cell, effort.gpus, processes),
         cufile=path.cufile,
         copies=effort.copies,
         replay=replay,
         spdk_mib=None if path.file else spdk_memory(cell, Path(prepared.path)),
     )
+
+
+def _daemons(path: DataPath, medium: Medium, effort: Effort) -> tuple[int, ...]:
+    """Those the user named, and those that serve the target's file system, whatever the data path."""
+    found = find_daemons(medium.file_system) if path.moves_data else ()
+    return (*effort.daemons, *(pid for pid in found if pid not in effort.daemons))
 
 
 @dataclass(frozen=True, slots=True)

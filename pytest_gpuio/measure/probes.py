@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pytest_gpuio import engine
@@ -96,6 +97,16 @@ def _spdk_target(target: str) -> str | None:
     )
 
 
+def _usrbio_target(target: str) -> str | None:
+    if spdk_address(target) is not None:
+        return f"{target} is driven from user space: usrbio needs a folder or file below a mount of 3FS"
+    path = Path(target).absolute()
+    while not path.exists():
+        path = path.parent
+    engine.accepts_usrbio(path)
+    return None
+
+
 def _file_io(target: str) -> str | None:
     if spdk_address(target) is not None:
         return f"{target} is driven from user space: use --gpuio-datapath=spdk, or the kernel's device as target"
@@ -131,4 +142,5 @@ _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,
     "spdk_target": _spdk_target,
+    "usrbio_target": _usrbio_target,
 }

@@ -287,7 +287,8 @@ class Session:
                 replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, self._effort, progress)
                 seen, results = self._observe(subject, plan, progress)
                 cpu_s = cpu_seconds(seen)
-                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s)
+                alone = seen.outcome["compute_alone_ns"]
+                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s, alone)
                 return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
         prepared = self._prepare(subject, self._effort, progress)
         plan = make_plan(subject, prepared, medium, self._effort)
@@ -338,7 +339,7 @@ class Session:
                 str(folder), files[0].data_offset, data_bytes, files[0].pattern_seed, **known_of_files
             )
         medium = self._media[cell.target]
-        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files))
+        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files, cell.gpus))
 
     def _observe(
         self, subject: Subject, plan: Plan, progress: Progress
@@ -352,6 +353,10 @@ class Session:
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
         family = child_family(cell, path, self._targets[cell.target])
+        if plan.gpus and plan.replay is not None and plan.replay.parts:
+            # Its ranks are forks of it, and CUDA works in none of a process that has used CUDA.
+            family = f"{family}-ranks"
+            self._children.replace(family)
         before = self._children.given_up
         try:
             outcome = self._ask(

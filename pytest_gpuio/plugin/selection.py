@@ -117,7 +117,9 @@ def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
     return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
 
 
-def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]], *, user_space: bool) -> list[DataPath]:
+def _chosen_datapaths(
+    run: Run, narrowed: Mapping[str, Sequence[Any]], file_system: str | None, *, user_space: bool
+) -> list[DataPath]:
     """Those that were asked for, else those that mean something for a target; ``user_space``: SPDK drives it."""
     from pytest_gpuio import datapaths
 
@@ -126,7 +128,7 @@ def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]], *, user_s
         return [datapaths.get(str(name)) for name in asked]
     if user_space:
         return [path for path in datapaths.DATAPATHS.values() if not path.file]
-    return [path for path in datapaths.DATAPATHS.values() if not path.by_name]
+    return [path for path in datapaths.DATAPATHS.values() if not path.by_name or file_system in path.file_systems]
 
 
 def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
@@ -154,7 +156,8 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
         jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
         for target, place_of in targets:
             medium = run.media[target].name
-            chosen = _chosen_datapaths(run, narrowed, user_space=spdk_address(place_of) is not None)
+            user_space = spdk_address(place_of) is not None
+            chosen = _chosen_datapaths(run, narrowed, run.media[target].file_system, user_space=user_space)
             for path in (path for path in chosen if asked.cache in (None, *path.caches)):
                 depths = _numbers("gpuio_qd", narrowed) or asked.qd or (1 if path.synchronous else workload.qd,)
                 if path.synchronous and min(depths) > 1:

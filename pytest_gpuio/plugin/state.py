@@ -141,13 +141,58 @@ class Run:
             self._lock = None
 
     def keep(self, record: CellRecord) -> None:
-        """Take a finished cell: journal first, then memory."""
+        """Take a finished cell: journal first, then memory.
+
+        Raises:
+            GpuioError: the journal cannot be written.
+        """
+        self._written_journal.append("cell", record)
+        self.records.append(record)
+
+    def keep_void(self, void: Void) -> None:
+        """Take an impossible result."""
+        self._journal_fate("void", void)
+        self.voids.append(void)
+
+    def keep_failure(self, failure: Failure) -> None:
+        """Take a cell that ended in an error."""
+        self._journal_fate("failure", failure)
+        self.failures.append(failure)
+
+    def keep_skip(self, skip: Skip) -> None:
+        """Take a cell this machine cannot run."""
+        # There may be thousands, each decided in microseconds: one sync for all, before the next cell is measured.
+        self._journal_fate("skip", skip, sync=False)
+        self.skips.append(skip)
+
+    def sync_journal(self) -> None:
+        """Wait until all fates so far are on the medium, so that nothing of the journal is written inside a window."""
+        if self._journal is not None:
+            try:
+                self._journal.sync()
+            except OSError as error:
+                self.note(f"journal {self._journal.path} cannot be synced: {error.strerror}.")
+
+    @property
+    def _written_journal(self) -> Journal:
+        """The journal; made on first use, with its first line."""
         if self._journal is None:
+            from pytest_gpuio.machine import describe
             from pytest_gpuio.results.journal import Journal
+            from pytest_gpuio.results.run_file import start
 
             self._journal = Journal.create_in(self.settings.results.parent, self.settings.results.stem)
-        self._journal.append("cell", record)
-        self.records.append(record)
+            self._journal.append("start", start(machine=describe(), settings=self._settings_values()), sync=False)
+        return self._journal
+
+    def _journal_fate(self, kind: str, body: Mapping[str, Any], *, sync: bool = True) -> None:
+        from pytest_gpuio.core.errors import GpuioError
+
+        try:
+            self._written_journal.append(kind, body, sync=sync)
+        except GpuioError as error:
+            # The cell's own reason is what the test fails with; the results file at the end still holds it.
+            self.note(str(error))
 
     def note(self, text: str) -> None:
         """Remember a sentence for the summary, once."""

@@ -1,4 +1,4 @@
-"""The journal: one checksummed, fsynced line per finished cell, so that no crash loses what was measured."""
+"""The journal: one checksummed, fsynced line per fate of a cell, so that no crash loses what was found out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ _LINE: Final = re.compile(rb'\{"crc":"(?P<crc>[0-9a-f]{8})","data":(?P<data>.*)\
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: what kind of thing happened (``cell``, ``void``, ``skip``, ...) and its body."""
+    """One line.
+
+    Attributes:
+        kind: ``start`` (:class:`~pytest_gpuio.results.run_file.Start`, the first line), ``cell``
+            (:class:`~pytest_gpuio.results.record.CellRecord`), ``void``, ``skip`` or ``failure`` (the types of that
+            name in :mod:`~pytest_gpuio.results.run_file`).
+        body: of that type.
+    """
 
     kind: str
     body: Any
@@ -45,6 +52,7 @@ class Journal:
         self.path = path
         self._fd = fd
         self._size = 0
+        self._unsynced = False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -86,8 +94,13 @@ class Journal:
                 return cls.create(path)
         raise ConfigError(f"folder {folder} holds 100 journals named {base}: clean it up.")
 
-    def append(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Writes one entry; when this returns, it is on the medium.
+    def append(self, kind: str, body: Mapping[str, Any], *, sync: bool = True) -> None:
+        """Writes one entry; when this returns, it is on the medium, and so are those before it.
+
+        Args:
+            kind: of the entry.
+            body: of the entry.
+            sync: False = leave that to the next :meth:`sync`: the entry outlives this process, not yet a power cut.
 
         Raises:
             JsonError: the body holds a NaN, infinity or something JSON does not have; nothing is written.
@@ -99,12 +112,24 @@ class Journal:
             left = memoryview(line)
             while left:
                 left = left[os.write(self._fd, left) :]
-            os.fsync(self._fd)
+            self._unsynced = True
+            if sync:
+                self.sync()
         except OSError as error:
             # A torn line in the middle would spoil the good ones after it. The file is ours: create() made it.
             os.ftruncate(self._fd, self._size)
             raise GpuioError(f"journal {self.path} cannot be written: {error.strerror}.") from error
         self._size += len(line)
+
+    def sync(self) -> None:
+        """Waits until every entry is on the medium; costs nothing when they are.
+
+        Raises:
+            OSError: as fsync.
+        """
+        if self._unsynced:
+            os.fsync(self._fd)
+            self._unsynced = False
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""

@@ -133,3 +133,19 @@ out.append("cell", {"n": 3})
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.endswith("cannot be written: File too large.\n")
     assert journal.read(path) == Contents((Entry("cell", {"n": 1}), Entry("cell", {"n": 3})), torn=False)
+
+
+def test_a_line_without_its_own_sync_is_synced_with_the_next(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda _fd: synced.append(path.read_bytes().count(b"\n")))
+    with Journal.create(path) as out:
+        synced.clear()  # that of the folder
+        out.append("skip", {}, sync=False)
+        out.append("skip", {}, sync=False)
+        assert synced == []
+        out.append("cell", {})
+        out.sync()
+        assert synced == [3]
+        out.append("skip", {}, sync=False)
+        out.sync()
+        assert synced == [3, 4]
