@@ -121,7 +121,8 @@ def model_gpus(cell: Cell, allowed: tuple[int, ...], processes: int) -> tuple[in
     """The GPU of each worker of a model: ranks take the cell's GPUs in turn, a rank's workers share one; empty = host.
 
     Args:
-        cell: with the number of GPUs. allowed: their ordinals; empty = from 0.
+        cell: with the number of GPUs.
+        allowed: their ordinals; empty = from 0.
         processes: of ranks.
 
     Raises:
@@ -129,8 +130,8 @@ def model_gpus(cell: Cell, allowed: tuple[int, ...], processes: int) -> tuple[in
     """
     if cell.gpus > processes:
         raise CapabilityMissing(
-            f"{cell.workload} runs in {processes} process(es) here, one for each rank that has records of its own, and a "
-            f"rank has one GPU: use --gpuio-gpus={processes} instead of {cell.gpus}."
+            f"{cell.workload} runs in {processes} process(es) here, one for each rank with records of its own, and "
+            f"each has one GPU: use --gpuio-gpus={processes} instead of {cell.gpus}."
         )
     ordinals = allowed or tuple(range(cell.gpus))
     return tuple(ordinals[rank % cell.gpus] for rank in range(processes) for _ in range(cell.jobs)) if cell.gpus else ()
@@ -142,7 +143,8 @@ def kernel_step(replay: ReplaySet, gpus: int) -> int:
     Kernels of several chains on one GPU would slow each other down, and no step would take the time it was given.
 
     Args:
-        replay: the records. gpus: of the cell; 0 = host memory.
+        replay: the records.
+        gpus: of the cell; 0 = host memory.
 
     Returns:
         0: computing is time that passes.
@@ -200,7 +202,9 @@ class Exchange:
         """Write the arrays, and say where they are.
 
         Args:
-            replay: the records. files: that they are about. gpus: of the cell.
+            replay: the records.
+            files: that they are about.
+            gpus: of the cell.
 
         Raises:
             TargetError: there is no room for them.

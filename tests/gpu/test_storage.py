@@ -48,7 +48,7 @@ def disk_target():
             folder = stack.enter_context(devices.ext4_on_loop(600 << 20))
         except CapabilityMissing as error:
             pytest.skip(str(error))
-        number = os.stat(folder).st_dev
+        number = folder.stat().st_dev
         entry = Path(f"/run/udev/data/b{os.major(number)}:{os.minor(number)}")
         if not entry.exists():
             made = [path for path in (entry.parent, entry.parent.parent) if not path.exists()]
