@@ -106,6 +106,7 @@ class Effort:
         allow_destroy: raw devices that may be overwritten, as the user named them. force: whatever they carry.
         numa: where workers and buffers lie: ``near`` the device, ``any``, or the number of a node.
         gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
+        gpu_order: ``near`` or ``far``: which GPUs, by their way to the target; empty = as ``gpus`` says.
     """
 
     profile: str
@@ -125,6 +126,7 @@ class Effort:
     numa: str = NEAR
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
+    gpu_order: str = ""
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:

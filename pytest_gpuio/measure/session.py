@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
+from pytest_gpuio.core.errors import CapabilityMissing, CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.datapaths.spdk import SPDK
@@ -20,6 +20,7 @@ from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.gpu_placement import ordered_gpus
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
@@ -172,10 +173,30 @@ class Session:
             return nothing | {"reason": f"opening cuFile did not survive: {error}"}
         return dict(found)
 
+    def _effort_for(self, cell: Cell) -> Effort:
+        """The effort with the GPUs that the cell's target is near to or far from, where that was asked for.
+
+        Raises:
+            CapabilityMissing: distances are not known.
+        """
+        effort = self._effort
+        if not effort.gpu_order or not cell.gpus:
+            return effort
+        bus_ids = [str(gpu["bus_id"]) for gpu in self.gpus()]
+        return replace(effort, gpus=ordered_gpus(effort.gpu_order, bus_ids, self._media[cell.target].devices))
+
     def _too_few_gpus(self, cell: Cell) -> str | None:
         if not cell.gpus:
             return None
-        there, last = len(self.gpus()), max(choose_gpus(cell, self._effort.gpus))
+        try:
+            allowed = self._effort_for(cell).gpus
+        except CapabilityMissing as error:
+            return str(error)
+        if self._effort.gpu_order and len(allowed) < cell.gpus:
+            return (
+                f"--gpuio-gpu={self._effort.gpu_order}: {len(allowed)} of the GPUs are, and the cell has {cell.gpus}."
+            )
+        there, last = len(self.gpus()), max(choose_gpus(cell, allowed))
         if last < there:
             return None
         return (
@@ -282,16 +303,17 @@ class Session:
             KeyboardInterrupt: the user stopped it; the child was told.
         """
         medium = self._media[subject.cell.target]
+        effort = self._effort_for(subject.cell)
         if isinstance(subject.workload, RecordModel):
             with Exchange() as exchange:
-                replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, self._effort, progress)
+                replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, effort, progress)
                 seen, results = self._observe(subject, plan, progress)
                 cpu_s = cpu_seconds(seen)
                 alone = seen.outcome["compute_alone_ns"]
                 figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s, alone)
                 return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
-        prepared = self._prepare(subject, self._effort, progress)
-        plan = make_plan(subject, prepared, medium, self._effort)
+        prepared = self._prepare(subject, effort, progress)
+        plan = make_plan(subject, prepared, medium, effort)
         seen, results = self._observe(subject, plan, progress)
         return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
 
@@ -400,7 +422,8 @@ class Session:
         Raises:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
-        effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
+        effort = self._effort_for(subject.cell)
+        effort = replace(effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
         if isinstance(subject.workload, Workload):
             subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         if isinstance(subject.workload, RecordModel):

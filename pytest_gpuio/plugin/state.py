@@ -108,7 +108,8 @@ class Run:
             allow_destroy=asked.allow_destroy,
             force=asked.force,
             numa=asked.numa,
-            gpus=asked.gpu,
+            gpus=() if isinstance(asked.gpu, str) else asked.gpu,
+            gpu_order=asked.gpu if isinstance(asked.gpu, str) else "",
             copies=Copies(**asked.copies),
         )
 

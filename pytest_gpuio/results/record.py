@@ -312,7 +312,11 @@ class OpenLoop(TypedDict):
 
 
 class GpuShare(TypedDict):
-    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end."""
+    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end.
+
+    ``distance`` is from it to the farthest of the target's devices (``same_switch``, ``same_root_complex``,
+    ``same_node``, ``other_node``, ``unknown``), for the reason in ``evidence``; absent without devices.
+    """
 
     ordinal: int
     name: str
@@ -324,6 +328,8 @@ class GpuShare(TypedDict):
     seconds: float
     gb_per_s: float
     cpu_seconds: float
+    distance: NotRequired[str]
+    evidence: NotRequired[str]
 
 
 class Copies(TypedDict):

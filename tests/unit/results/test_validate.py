@@ -114,6 +114,9 @@ OPTIONAL = {
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
     "axes": {"gpus"},
+    "stall": {"kernel"},
+    # Of the GPUs' shares.
+    "items": {"distance", "evidence"},
 }
 
 
