@@ -4,6 +4,7 @@
 collect_ignore = [
     "mlperf",
     "traces",
+    "reference",
     "pretrain/test_dataset.py",
     "pretrain/test_checkpoint.py",
     "finetune/test_adapters.py",

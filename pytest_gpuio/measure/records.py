@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -64,12 +66,17 @@ class ReplaySet:
         return ranks if busy and ranks <= _MOST_RANKS and not self.records.timed else 1
 
 
-def check_model(cell: Cell, path: DataPath, folder: Path) -> None:
+def check_model(model: RecordModel, cell: Cell, path: DataPath, folder: Path) -> None:
     """Refuse what no model can run on, before anything is computed or written.
 
     Raises:
         CapabilityMissing: the data path cannot replay records, or the target is no directory.
     """
+    if path.framework and model.objects is None:
+        raise CapabilityMissing(
+            f"{path.name} saves and loads whole files of an application: it has no part in {cell.workload}; try "
+            "pretrain/checkpoint_ranks, pretrain/checkpoint_restore or inference/cold_start."
+        )
     if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
         raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
     target = folder.parent.parent
@@ -92,15 +99,8 @@ def make_set(model: RecordModel, cell: Cell, alignment: int | None, max_time: fl
     Raises:
         ConfigError: the parameters do not go together, or the block size is no multiple of the alignment.
     """
-    import numpy as np
-
-    whole = model.records()
-    part = whole
-    if whole.timed and whole.span_ns > max_time / _PASSES * 1e9:
-        # Times ascend: what starts within the time is a beginning. Untimed groups belong to the chain before them.
-        late = whole.time_ns > whole.time_ns[whole.time_ns >= 0][0] + max_time / _PASSES * 1e9
-        end = int(np.argmax(late)) if late.any() else whole.groups
-        part = whole.only_groups(slice(0, max(end, 1)))
+    whole = records_of(model)
+    part = _fitting(whole, max_time)
     unit = alignment or 1
     if cell.bs % max(unit, _SECTOR if model.writes else 1):
         raise ConfigError(
@@ -160,6 +160,85 @@ def kernel_step(replay: ReplaySet, gpus: int) -> int:
     return int(np.median(records.compute_ns[computes])) if alone else 0
 
 
+def _fitting(whole: Records, max_time: float) -> Records:
+    """The beginning of a timed model that fits several times into the time of a cell; all of an untimed one."""
+    import numpy as np
+
+    if not whole.timed or whole.span_ns <= max_time / _PASSES * 1e9:
+        return whole
+    # Times ascend: what starts within the time is a beginning. Untimed groups belong to the chain before them.
+    late = whole.time_ns > whole.time_ns[whole.time_ns >= 0][0] + max_time / _PASSES * 1e9
+    end = int(np.argmax(late)) if late.any() else whole.groups
+    return whole.only_groups(slice(0, max(end, 1)))
+
+
+def records_of(model: RecordModel) -> Records:
+    """The model's records; those of the last one asked for are kept, as every data path replays the same.
+
+    Raises:
+        ConfigError, TraceError, CapabilityMissing: as the model.
+    """
+    file = str(model.values.get("file", ""))
+    try:
+        status = os.stat(file) if file else None  # noqa: PTH116 - a name, not a path of ours
+    except OSError:
+        status = None  # the model says what is wrong with it
+    return _built(model, None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=1)
+def _built(model: RecordModel, _version: tuple[int, int, int] | None) -> Records:
+    return model.records()
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What a replay of a trace will be, before it is begun.
+
+    Attributes:
+        groups: of the whole trace. reads, writes: requests. read_bytes, write_bytes: of them.
+        file_bytes: that are laid out. span_s: from the first to the last intended start; None = it has no times.
+        pass_groups: that one pass replays. pass_s: how long the schedule of a pass lasts. max_time: for all of it.
+    """
+
+    groups: int
+    reads: int
+    writes: int
+    read_bytes: int
+    write_bytes: int
+    file_bytes: int
+    span_s: float | None
+    pass_groups: int
+    pass_s: float
+    max_time: float
+
+
+def project(model: RecordModel, max_time: float) -> Projection:
+    """What a replay will take; the records are built for it.
+
+    Args:
+        model: with its parameters.
+        max_time: seconds of measured windows.
+
+    Raises:
+        ConfigError, TraceError, CapabilityMissing: as the model.
+    """
+    whole = records_of(model)
+    part = _fitting(whole, max_time)
+    return Projection(
+        groups=whole.groups,
+        reads=int((whole.op == 0).sum()),
+        writes=int((whole.op == 1).sum()),
+        read_bytes=whole.bytes_of(0),
+        write_bytes=whole.bytes_of(1),
+        file_bytes=whole.files.bytes,
+        span_s=whole.span_ns / 1e9 if whole.timed else None,
+        pass_groups=part.groups,
+        pass_s=part.span_ns / 1e9,
+        max_time=whole.span_ns / 1e9 * _PASSES,
+    )
+
+
 def folder_of(target: Path, model: RecordModel) -> Path:
     """Where a model's files lie: of their own, below the target."""
     return target / "models" / model.name.replace("/", "-")
@@ -198,13 +277,17 @@ class Exchange:
     def __exit__(self, *_error: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def plan(self, replay: ReplaySet, files: Sequence[ReplayFile], gpus: int = 0) -> ReplayPlan:
+    def plan(
+        self, replay: ReplaySet, files: Sequence[ReplayFile], folder: Path | None = None, gpus: int = 0
+    ) -> ReplayPlan:
         """Write the arrays, and say where they are.
 
         Args:
-            replay: the records.
-            files: that they are about.
+            replay: what is issued.
+            files: that it is about.
+            folder: where a framework has its files; None = none has a part in it.
             gpus: of the cell.
+
 
         Raises:
             TargetError: there is no room for them.
@@ -224,6 +307,7 @@ class Exchange:
         )
         return ReplayPlan(
             parts=parts,
+            objects="" if folder is None else str(self._objects(replay, folder)),
             records=str(paths[0]),
             groups=str(paths[1]),
             results=str(paths[2]),
@@ -237,6 +321,20 @@ class Exchange:
             least_s=(records.span_ns + int(records.compute_ns.sum())) / 1e9,
             kernel_ns=kernel_step(replay, gpus),
         )
+
+    def _objects(self, replay: ReplaySet, folder: Path) -> Path:
+        """What a framework saves or loads, and how many of the model's requests each rank's part stands for."""
+        import numpy as np
+
+        model, records = replay.model, replay.records
+        assert model.objects is not None
+        objects = model.objects(model.values)
+        of_record = records.rank[records.chain[records.group]]
+        ios = np.bincount(of_record[records.op != 2], minlength=records.ranks).tolist()
+        path = self.folder / "objects"
+        told = {"objects": objects.as_json(), "folder": str(folder), "ios": ios}
+        path.write_text(json.dumps(told), encoding="utf-8")
+        return path
 
     def _part(self, replay: ReplaySet, files: Sequence[ReplayFile], rank: int) -> RankPart:
         import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +21,11 @@ from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.gpu_placement import ordered_gpus
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
-    Effort,
     PreparedTarget,
     Subject,
     check_before_layout,
@@ -40,7 +41,7 @@ from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import RecordModel, Workload
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord
-from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify
+from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify, leftovers
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
@@ -94,16 +95,24 @@ class Session:
         effort: size, precision and time of every cell.
         media: the medium of each target name.
         targets: the path of each target name.
+        env: variables that measuring children are started with.
     """
 
-    def __init__(self, effort: Effort, targets: Mapping[str, Path], media: Mapping[str, Medium]) -> None:
+    def __init__(
+        self,
+        effort: Effort,
+        targets: Mapping[str, Path],
+        media: Mapping[str, Medium],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE, env_of=family_env)
+        self._children = Children(CHILD_MODULE, env=env, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}
+        self._modelled: list[Path] = []
         self._identities = {name: _identity(path) for name, path in targets.items()}
         #: Children that wait in the kernel for a target's device, and cannot be killed.
         self._waiting: dict[str, frozenset[int]] = {}
@@ -122,6 +131,11 @@ class Session:
     def close(self) -> None:
         """End every child; bounded."""
         self._children.close_all()
+
+    @property
+    def modelled(self) -> Sequence[Path]:
+        """Targets below which files of models were laid out or found."""
+        return tuple(dict.fromkeys(self._modelled))
 
     @property
     def bad_ends(self) -> Sequence[str]:
@@ -305,8 +319,9 @@ class Session:
         medium = self._media[subject.cell.target]
         effort = self._effort_for(subject.cell)
         if isinstance(subject.workload, RecordModel):
-            with Exchange() as exchange:
-                replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, effort, progress)
+            with ExitStack() as stack:
+                exchange = stack.enter_context(Exchange())
+                replay, prepared, plan = self._plan_model(subject, exchange, effort, progress, stack)
                 seen, results = self._observe(subject, plan, progress)
                 cpu_s = cpu_seconds(seen)
                 alone = seen.outcome["compute_alone_ns"]
@@ -320,15 +335,19 @@ class Session:
     def _plan_model(
         self,
         subject: Subject,
-        model: RecordModel,
         exchange: Exchange,
         effort: Effort,
         progress: Progress,
+        stack: ExitStack,
         *,
         most_groups: int | None = None,
     ) -> tuple[ReplaySet, PreparedTarget, Plan]:
-        """A model's records, its files laid out, and the plan of one pass over all groups or the first ones."""
-        cell, path = subject.cell, subject.path
+        """A model's records, its files laid out, and the plan of one pass over all groups or the first ones.
+
+        A framework makes its own files, in a folder that is removed when the stack is closed.
+        """
+        cell, path, model = subject.cell, subject.path, subject.workload
+        assert isinstance(model, RecordModel)
         folder = folder_of(self._targets[cell.target], model)
         check_before_layout(subject, folder, effort)
         alignment = None
@@ -336,6 +355,12 @@ class Session:
             known = direct_alignment(nearest_existing(folder))
             alignment = None if known is None else known.offset
         replay = make_set(model, cell, alignment, effort.max_time)
+        if path.framework:
+            own = stack.enter_context(leftovers.own_folder(folder, path.name))
+            self._modelled.append(self._targets[cell.target])
+            prepared = replace(NO_TARGET, path=str(own), data_bytes=replay.records.files.bytes)
+            ours = exchange.plan(replay, no_files(replay.records), own)
+            return replay, prepared, make_plan(subject, prepared, self._media[cell.target], effort, ours)
         if most_groups is not None:
             # The first groups of one rank: in one process.
             first = replay.records.of_rank(0)
@@ -344,6 +369,7 @@ class Session:
         if path.moves_data:
             names, sizes = replay.records.files.names, [int(size) for size in replay.records.files.sizes]
             key = (folder, names, tuple(sizes))
+            self._modelled.append(self._targets[cell.target])
             if key not in self._laid:
                 self._laid[key] = self._ask(
                     "layout",
@@ -361,7 +387,11 @@ class Session:
                 str(folder), files[0].data_offset, data_bytes, files[0].pattern_seed, **known_of_files
             )
         medium = self._media[cell.target]
-        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files, cell.gpus))
+        return (
+            replay,
+            prepared,
+            make_plan(subject, prepared, medium, effort, exchange.plan(replay, files, gpus=cell.gpus)),
+        )
 
     def _observe(
         self, subject: Subject, plan: Plan, progress: Progress
@@ -427,9 +457,9 @@ class Session:
         if isinstance(subject.workload, Workload):
             subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         if isinstance(subject.workload, RecordModel):
-            with Exchange() as exchange:
-                model = subject.workload
-                *_, plan = self._plan_model(subject, model, exchange, effort, progress, most_groups=_SMOKE_GROUPS)
+            with ExitStack() as stack:
+                exchange = stack.enter_context(Exchange())
+                *_, plan = self._plan_model(subject, exchange, effort, progress, stack, most_groups=_SMOKE_GROUPS)
                 return self._smoke(subject, plan)
         prepared = self._prepare(subject, effort, progress)
         return self._smoke(subject, make_plan(subject, prepared, self._media[subject.cell.target], effort))

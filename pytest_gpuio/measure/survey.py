@@ -19,8 +19,9 @@ from pytest_gpuio.isolation import Children
 from pytest_gpuio.machine import affinity, describe, gpu_storage, udev_knows
 from pytest_gpuio.machine.reading import value_of
 from pytest_gpuio.measure import perf
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.gpu_placement import gpu_distance
-from pytest_gpuio.measure.prepare import Effort, choose_cpus, choose_poller_cpus
+from pytest_gpuio.measure.prepare import choose_cpus, choose_poller_cpus
 from pytest_gpuio.measure.session import CHILD_MODULE, Session
 from pytest_gpuio.media import BlockDevice, Medium, classify
 from pytest_gpuio.targets import direct_alignment, target_file

@@ -96,7 +96,7 @@ def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, 
     if "gpuio_workload" in narrowed:
         wanted = phases.match([str(name) for name in narrowed["gpuio_workload"]])
         workloads = [workload for workload in wanted if workload.name in {other.name for other in workloads}]
-    return [_with_parameters(workload, run) for workload in workloads]
+    return [phases.with_parameters(workload, run.settings.parameters) for workload in workloads]
 
 
 def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
@@ -105,16 +105,6 @@ def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyW
 
     named = run.settings.workload or "gpuio_workload" in narrowed
     return [w for w in phases.WORKLOADS.values() if named or not isinstance(w, phases.RecordModel)]
-
-
-def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
-    """A model with the options' parameters, as far as it has them and its own mark does not say otherwise."""
-    from pytest_gpuio import phases
-
-    if not isinstance(workload, phases.RecordModel):
-        return workload
-    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
-    return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
 
 
 def _chosen_datapaths(
@@ -168,7 +158,7 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                 for (place, gpus), qd, bs, jobs, batch, loop in itertools.product(
                     memory, depths, sizes, jobs_axis, batches, loops
                 ):
-                    if not (path.synchronous and qd > 1) and max(batch) <= qd:
+                    if path.takes(qd=qd, batch=batch, destination=place):
                         yield Point(path, target, medium, workload, place, gpus, bs, qd, jobs, batch, loop)
 
 
@@ -267,7 +257,8 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "gpuio_arrivals":
                 if point.arrivals.kind != "closed":
                     parts.append(point.arrivals.label)
-    if cache_of(point.datapath, run) != "direct":
+    # Of a suite's own list of data paths each has a mode of its own, which one id cannot tell.
+    if "datapath" in axes and cache_of(point.datapath, run) != "direct":
         parts.append(cache_of(point.datapath, run))
     return "-".join(parts)
 
@@ -345,12 +336,10 @@ def mark(item: pytest.Item, run: Run) -> None:
 def _possible(cell: Cell, run: Run) -> bool:
     from pytest_gpuio import datapaths
 
-    return (
-        not (datapaths.get(cell.datapath).synchronous and cell.qd > 1)
-        and cell.destination in datapaths.get(cell.datapath).destinations
-        and max(cell.submit_batch, cell.reap_batch) <= cell.qd
-        and cell.medium == run.media[cell.target].name
-    )
+    path = datapaths.get(cell.datapath)
+    batch = (cell.submit_batch, cell.reap_batch)
+    possible = path.takes(qd=cell.qd, batch=batch, destination=cell.destination)
+    return possible and cell.medium == run.media[cell.target].name
 
 
 def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> None:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpuio.plugin import settings as settings_module
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.measure import settings as settings_module
+from pytest_gpuio.plugin.options import value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
-    from pytest_gpuio.measure.prepare import Effort
+    from pytest_gpuio.measure.effort import Effort
     from pytest_gpuio.measure.session import Session
     from pytest_gpuio.media import Medium
     from pytest_gpuio.results.journal import Journal
@@ -26,7 +29,10 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings = settings_module.read(config)
+        try:
+            self.settings = settings_module.read(lambda name: value(config, name), config.invocation_params.dir)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
         self.voids: list[Void] = []
         self.skips: list[Skip] = []
@@ -47,7 +53,6 @@ class Run:
         """
         from pytest_gpuio import datapaths, phases
         from pytest_gpuio.capabilities import CAPABILITIES
-        from pytest_gpuio.core.errors import ConfigError
 
         if self._extended:
             return
@@ -87,31 +92,9 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
-        from pytest_gpuio.measure.prepare import PROFILES, Effort
+        from pytest_gpuio.measure.effort import effort_of
 
-        asked, profile = self.settings, PROFILES[self.settings.profile]
-        return Effort(
-            profile=profile.name,
-            region_bytes=asked.size or profile.size,
-            precision=asked.precision or profile.precision,
-            max_time=asked.max_time or profile.max_time,
-            # A short budget means few windows, not windows that are too short to be believed.
-            window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
-            seed=asked.seed,
-            verify=asked.verify,
-            timeout_s=asked.timeout,
-            arrival_wait=asked.wait,
-            knobs=asked.knobs,
-            sq_idle_ms=asked.sq_idle_ms,
-            daemons=asked.daemons,
-            allow_destroy=asked.allow_destroy,
-            force=asked.force,
-            numa=asked.numa,
-            gpus=() if isinstance(asked.gpu, str) else asked.gpu,
-            gpu_order=asked.gpu if isinstance(asked.gpu, str) else "",
-            copies=Copies(**asked.copies),
-        )
+        return effort_of(self.settings)
 
     @property
     def session(self) -> Session:
@@ -235,6 +218,7 @@ class Run:
             self._session.close()
             for end in self._session.bad_ends:
                 self.note(f"{end} What it had measured and checked before stands.")
+            self._tell_leftovers(self._session.modelled)
         if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
             return
         from pytest_gpuio.results.run_file import results, write_results
@@ -245,6 +229,29 @@ class Run:
             # Its purpose was to survive a crash; everything in it is now in the results file, durably.
             self._journal.close()
             self._journal.path.unlink()
+
+    def _tell_leftovers(self, targets: Collection[Path]) -> None:
+        """Say what files of models take below the targets that had some, or remove them."""
+        from pytest_gpuio.core.errors import TargetError
+        from pytest_gpuio.report import numbers
+        from pytest_gpuio.targets import leftovers
+
+        for target in targets:
+            try:
+                if self.settings.clean:
+                    models = target / leftovers.MODELS
+                    found = [one for one in leftovers.find(target) if models in one.path.parents]
+                    gone, size = leftovers.remove(found, target), sum(one.bytes for one in found)
+                    self.note(f"{gone:,} files of workload models ({numbers.si(size)}B) were removed from {target}")
+                    continue
+            except TargetError as error:
+                self.note(str(error))
+                continue
+            self.note(
+                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
+                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"gpuio clean {target} --models-only, removes them"
+            )
 
     def close(self) -> None:
         """End the children and release the lock."""

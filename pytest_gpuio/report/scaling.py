@@ -8,7 +8,8 @@ from typing import Final
 from rich.text import Text
 
 from pytest_gpuio.report import numbers
-from pytest_gpuio.report.tables import new_table, render, within_workload
+from pytest_gpuio.report.labels import within_workload
+from pytest_gpuio.report.tables import new_table, render
 from pytest_gpuio.results.record import CellRecord, Gpu
 
 #: Share of the CPUs that are there from which on more GPUs can bring nothing.

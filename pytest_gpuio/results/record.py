@@ -372,7 +372,12 @@ class Gpu(TypedDict):
 
 
 class Completion(TypedDict):
-    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits."""
+    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits.
+
+    They are those that a first token waits for, where a model has such, else all. ``ttft_share`` is what part of the
+    time to first token they are (fetch over fetch and prefill), of all together and at the median. ``stages`` tells
+    kinds of groups apart where there are several.
+    """
 
     groups: int
     mean_ns: float
@@ -381,6 +386,21 @@ class Completion(TypedDict):
     p99_ns: int
     max_ns: int
     over_ms: dict[str, float]
+    requests: NotRequired[int]
+    ttft_share: NotRequired[float | None]
+    ttft_share_p50: NotRequired[float | None]
+    stages: NotRequired[dict[str, dict[str, int]]]
+
+
+class Background(TypedDict):
+    """Saves in the background of steps: the copy to the host, what a save costs the steps, and when it is durable.
+
+    ``snapshot_s`` is computed (bytes over the speed of the copy), and part of both others.
+    """
+
+    snapshot_s: float
+    stall_s: float
+    durable_s: float
 
 
 class KernelSteps(TypedDict):
@@ -429,7 +449,7 @@ class Ranks(TypedDict):
 class Deciding(TypedDict):
     """The figure that decides between data paths for this workload."""
 
-    metric: Literal["utilization", "durable", "resident", "completion_p99", "throughput"]
+    metric: Literal["utilization", "durable", "resident", "completion_p99", "stall", "throughput"]
     value: float
     unit: Literal["share", "s", "B/s"]
     better: Literal["higher", "lower"]
@@ -463,6 +483,7 @@ class Replayed(TypedDict):
     ranks: Ranks
     cpu_s_per_gb: float | None
     deciding: Deciding
+    background: NotRequired[Background]
 
 
 class LongestWait(TypedDict):

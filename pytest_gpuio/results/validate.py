@@ -23,6 +23,9 @@ _MOST_PROBLEMS: Final = 20
 
 #: Kinds of journal lines besides measured cells; the schema has a definition of each.
 _FATES: Final = frozenset({"start", "void", "skip", "failure"})
+#: Kinds whose body is the record of a cell, and kinds of a sweep's journal that only tell what went on.
+_RECORDS: Final = frozenset({"cell", "baseline", "precondition"})
+_TOLD: Final = frozenset({"rest", "end"})
 
 _QUANTILES: Final = (("p50_ns", 0.5), ("p90_ns", 0.9), ("p95_ns", 0.95), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
@@ -86,7 +89,9 @@ def _results_problems(content: dict[str, Any]) -> Iterator[str]:
 
 def _journal_problems(contents: journal.Contents) -> Iterator[str]:
     for number, entry in enumerate(contents.entries, start=1):
-        if entry.kind == "cell":
+        if entry.kind in _TOLD:
+            continue
+        if entry.kind in _RECORDS:
             problems = validate_cell(entry.body)
         elif entry.kind in _FATES:
             problems = list(_schema_problems(entry.kind, entry.body))

@@ -194,3 +194,44 @@ def test_ranks_take_the_gpus_in_turn() -> None:
     assert model_gpus(SimpleNamespace(gpus=0, jobs=3), (), 2) == ()
     with pytest.raises(CapabilityMissing, match="use --gpuio-gpus=1 instead of 2"):
         model_gpus(cell, (), 1)
+
+
+def test_first_tokens_wait_for_fetches_alone_and_their_share_is_told() -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20}),
+        offset=np.arange(3) * 4096,
+        length=4096,
+        op=[0, WRITE, 0],
+        stage=[0, 1, 0],
+        stages=("fetch", "offload"),
+        apart_ns=[30 * MS, -1, 20 * MS],
+    )
+    found = replayed(as_set(records), times((0, 0, 10, 10), (0, 0, 90, 90), (0, 0, 40, 40)), totals(12288, 0.1), 0.5)
+    # The write of 90 ms is nobody's wait: p99 is that of the two fetches.
+    assert found["completion"]["groups"] == 2
+    assert found["deciding"]["value"] == pytest.approx(0.040)
+    # 50 ms of fetching in 100 ms of waiting; 10/40 and 40/60 each.
+    assert found["completion"]["ttft_share"] == pytest.approx(0.5)
+    assert found["completion"]["ttft_share_p50"] == pytest.approx((10 / 40 + 40 / 60) / 2)
+    assert found["completion"]["stages"]["offload"]["p99_ns"] == 90 * MS
+    assert found["completion"]["stages"]["fetch"]["groups"] == 2
+
+
+def test_what_saves_in_the_background_cost_the_steps() -> None:
+    """Two ranks, three saves, 50 ms of steps after each, a copy of 5 ms ahead of each."""
+    records = Records.build(
+        Files.of({"a": 1 << 20}), offset=np.arange(6) * 4096, length=4096, op=WRITE, chain=[0, 1] * 3, rank=[0, 1],
+        prefetch=1, compute_ns=50 * MS, apart_ns=5 * MS,
+    )  # fmt: skip
+    window = times(
+        (0, 0, 30, 30), (0, 0, 20, 20),
+        (30, 30, 60, 80), (20, 20, 100, 100),  # rank 1: 80 ms of writing, 30 ms longer than the steps
+        (80, 80, 120, 130), (100, 100, 160, 160),  # and 60 ms, 10 ms longer
+    )  # fmt: skip
+    found = replayed(as_set(records, deciding="stall"), window, totals(24576, 0.2), 0.5)
+    assert found["background"]["snapshot_s"] == pytest.approx(0.005)
+    # Rank 1 waited 30 and 10 ms in the two intervals, and each save began with a copy.
+    assert found["background"]["stall_s"] == pytest.approx(0.005 + 0.020)
+    # Slowest rank of each save: 30, 80 and 60 ms.
+    assert found["background"]["durable_s"] == pytest.approx(0.005 + 0.060)
+    assert found["deciding"] == {"metric": "stall", "value": pytest.approx(0.025), "unit": "s", "better": "lower"}

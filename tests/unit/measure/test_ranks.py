@@ -6,6 +6,8 @@ import dataclasses
 import os
 import signal
 from array import array
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +16,10 @@ import pytest
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine import NEVER, Clock, Histogram, Pool, Window, results_for
 from pytest_gpuio.engine.replay import GROUP, RECORD, RESULTS
-from pytest_gpuio.measure.cell import run_spec_of
+from pytest_gpuio.measure.cell import open_rank
 from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
-from pytest_gpuio.measure.ranks import RankedRun, Ranks, merge_windows, rank_plan, scatter
+from pytest_gpuio.measure.ranks import RankedRun, Ranks, merge_windows, scatter
+from pytest_gpuio.measure.replay import rank_plan
 
 
 def window(**changed: float) -> Window:
@@ -110,7 +113,7 @@ def plan(tmp_path: Path) -> Plan:
 @pytest.fixture
 def ranks(plan: Plan):
     stop = memoryview(bytearray(4))
-    ranks = Ranks(plan, run_spec_of, Clock.calibrate(None), stop)
+    ranks = Ranks(plan, partial(open_rank, plan, Clock.calibrate(None), stop))
     yield ranks
     ranks.close()
 
@@ -119,7 +122,9 @@ def ranks(plan: Plan):
 def test_all_ranks_replay_their_own_groups_at_the_same_time(plan: Plan, ranks: Ranks) -> None:
     pool = Pool()
     assert len(ranks.pids) == 1
-    with RankedRun(plan, ranks, run_spec_of, (-1,), Clock.calibrate(None), pool, memoryview(bytearray(4))) as run:
+    stack = ExitStack()
+    mine = open_rank(plan, Clock.calibrate(None), memoryview(bytearray(4)), 0, stack, pool)
+    with stack, RankedRun(plan, ranks, mine) as run:
         for _ in range(2):
             results = results_for(4)
             window = run.replay(0, 4, results)
@@ -146,7 +151,7 @@ def test_what_a_rank_cannot_open_is_told_with_its_number(plan: Plan) -> None:
     assert plan.replay is not None
     broken = dataclasses.replace(plan.replay.parts[1], chains=1)
     bad = dataclasses.replace(plan, replay=dataclasses.replace(plan.replay, parts=(plan.replay.parts[0], broken)))
-    ranks = Ranks(bad, run_spec_of, Clock.calibrate(None), memoryview(bytearray(4)))
+    ranks = Ranks(bad, partial(open_rank, bad, Clock.calibrate(None), memoryview(bytearray(4))))
     with pytest.raises(EngineError, match=r"rank 1: .*group 1 is of chain 1 of 1"):
         ranks.answers(30.0)
     ranks.close()
