@@ -17,7 +17,7 @@ from pytest_gpuio.cli.output import put, put_json
 from pytest_gpuio.core.drift import LEAST_WINDOWS
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.report import numbers
-from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile, read_runs

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pytest_gpuio.cli.output import put_json
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.report import numbers
-from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results import owned_file
 from pytest_gpuio.results.fio_import import LACKS, import_fio
 

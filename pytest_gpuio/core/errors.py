@@ -6,6 +6,7 @@ import errno
 import os
 
 from pytest_gpuio.core.cufile_codes import cufile_text, is_cufile_code
+from pytest_gpuio.core.hf3fs_codes import hf3fs_text, is_3fs_code
 
 
 class GpuioError(Exception):
@@ -28,7 +29,7 @@ class EngineError(GpuioError):
     """The compiled engine refused or failed.
 
     Attributes:
-        errno: positive errno, or a code of cuFile (above 5000); 0 when the failure has none.
+        errno: positive errno, or a code of cuFile (above 5000) or 3FS (above 300000); 0 when the failure has none.
     """
 
     def __init__(self, message: str, errno_: int = 0) -> None:
@@ -73,8 +74,10 @@ class Busy(GpuioError):
 
 
 def errno_text(code: int) -> str:
-    """``ENOSPC (No space left on device)`` for 28 or -28; codes of cuFile in their own words."""
+    """``ENOSPC (No space left on device)`` for 28 or -28; codes of cuFile and 3FS in their own words."""
     code = abs(code)
     if is_cufile_code(code):
         return cufile_text(code)
+    if is_3fs_code(code):
+        return hf3fs_text(code)
     return f"{errno.errorcode.get(code, f'errno {code}')} ({os.strerror(code)})"

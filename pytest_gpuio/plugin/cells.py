@@ -68,11 +68,11 @@ def note_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
         return
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        run.skips.append({"nodeid": item.nodeid, "case": cell.case, "reason": reason.removeprefix("Skipped: ")})
+        run.keep_skip({"nodeid": item.nodeid, "case": cell.case, "reason": reason.removeprefix("Skipped: ")})
         item.stash[_FATE] = True
     elif report.failed:
         reason = str(call.excinfo.value) if call.excinfo else report.longreprtext
-        run.failures.append({"nodeid": item.nodeid, "case": cell.case, "reason": reason})
+        run.keep_failure({"nodeid": item.nodeid, "case": cell.case, "reason": reason})
         item.stash[_FATE] = True
 
 
@@ -158,12 +158,13 @@ class CellHandle:
                 subject = Subject(
                     cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(self._arrivals)
                 )
+                run.sync_journal()
                 record = run.session.measure(subject, show)
                 own = self._item.get_closest_marker("gpuio_gate")
                 if own is not None:
                     record["gate_policy"] = dict(own.kwargs)
             except VoidCell as error:
-                run.voids.append(
+                run.keep_void(
                     {
                         "case": cell.case,
                         "axes": dict(cell.axes()),

@@ -40,25 +40,48 @@ class Failure(TypedDict):
     reason: str
 
 
-class Block(TypedDict):
-    """Everything about a run except its cells."""
+class Start(TypedDict):
+    """What is known of a run when it begins: the first line of its journal."""
 
     schema: int
     kind: Literal["gpuio-results"]
     gpuio_version: str
     created: str
-    interrupted: bool
     machine: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class Block(Start):
+    """Everything about a run except its cells."""
+
+    interrupted: bool
     voids: list[Void]
     skips: list[Skip]
     failures: list[Failure]
-    settings: dict[str, Any]
 
 
 class Results(Block):
     """A whole run."""
 
     cells: list[CellRecord]
+
+
+def start(*, machine: Mapping[str, Any], settings: Mapping[str, Any], created: datetime | None = None) -> Start:
+    """The first line of a run's journal.
+
+    Args:
+        machine: fingerprint of the host.
+        settings: options in effect.
+        created: aware; now by default.
+    """
+    return {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "gpuio_version": __version__,
+        "created": (created or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": dict(machine),
+        "settings": dict(settings),
+    }
 
 
 def benchmark_block(
@@ -83,16 +106,11 @@ def benchmark_block(
         created: aware; now by default.
     """
     return {
-        "schema": SCHEMA,
-        "kind": KIND,
-        "gpuio_version": __version__,
-        "created": (created or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **start(machine=machine, settings=settings, created=created),
         "interrupted": interrupted,
-        "machine": dict(machine),
         "voids": list(voids),
         "skips": list(skips),
         "failures": list(failures),
-        "settings": dict(settings),
     }
 
 

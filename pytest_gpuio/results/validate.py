@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pytest_gpuio.core.cell import AXES
 from pytest_gpuio.core.errors import GpuioError
@@ -20,6 +20,12 @@ from pytest_gpuio.results.run_file import KIND
 _TOLERANCE: Final = 1e-9
 #: Problems listed for one record; a wrong record is usually wrong in one way, many times.
 _MOST_PROBLEMS: Final = 20
+
+#: Kinds of journal lines besides measured cells; the schema has a definition of each.
+_FATES: Final = frozenset({"start", "void", "skip", "failure"})
+#: Kinds whose body is the record of a cell, and kinds of a sweep's journal that only tell what went on.
+_RECORDS: Final = frozenset({"cell", "baseline", "precondition"})
+_TOLD: Final = frozenset({"rest", "end"})
 
 _QUANTILES: Final = (("p50_ns", 0.5), ("p90_ns", 0.9), ("p95_ns", 0.95), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
@@ -83,9 +89,16 @@ def _results_problems(content: dict[str, Any]) -> Iterator[str]:
 
 def _journal_problems(contents: journal.Contents) -> Iterator[str]:
     for number, entry in enumerate(contents.entries, start=1):
-        if entry.kind == "cell":
-            for problem in validate_cell(entry.body):
-                yield f"line {number}: {problem}"
+        if entry.kind in _TOLD:
+            continue
+        if entry.kind in _RECORDS:
+            problems = validate_cell(entry.body)
+        elif entry.kind in _FATES:
+            problems = list(_schema_problems(entry.kind, entry.body))
+        else:
+            problems = [f"an entry of the unknown kind {entry.kind!r}"]
+        for problem in problems:
+            yield f"line {number}: {problem}"
 
 
 def _benchmark_problems(content: dict[str, Any]) -> Iterator[str]:
@@ -110,7 +123,7 @@ def _benchmark_problems(content: dict[str, Any]) -> Iterator[str]:
         yield "no gpuio record or block in this pytest-benchmark JSON: it was written without the gpuio plugin"
 
 
-def _schema_problems(definition: Literal["results", "block", "cell"], value: Any) -> Iterator[str]:
+def _schema_problems(definition: str, value: Any) -> Iterator[str]:
     try:
         jsonschema = importlib.import_module("jsonschema")
     except ImportError:

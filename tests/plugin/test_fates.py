@@ -185,5 +185,53 @@ def test_read(gpuio, datapath):
         assert "gpuio-results.json" not in left
         (file,) = pytester.path.glob("gpuio-results-*.jsonl")
         contents = journal.read(file)
-        assert [entry.body["axes"]["datapath"] for entry in contents.entries] == ["psync"]
+        assert [entry.kind for entry in contents.entries] == ["start", "cell"]
+        assert contents.entries[1].body["axes"]["datapath"] == "psync"
     assert [file.name for file in target.iterdir()] == ["gpuio-read.dat"]
+
+
+def test_the_journal_of_a_run_that_was_killed_holds_every_fate(gpuio_run, pytester, target):
+    gpuio_run("--gpuio-datapath=psync").assert_outcomes(passed=1)
+    overwrite_data(target / "gpuio-read.dat")
+    suite = """
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.workload("inference/random_read_4k")
+
+
+@pytest.mark.skip(reason="not today")
+@pytest.mark.parametrize("datapath", ["null"], indirect=True)
+def test_skipped(gpuio):
+    gpuio.run()
+
+
+@pytest.mark.parametrize("datapath", ["null"], indirect=True)
+def test_failed(gpuio):
+    raise ValueError("by the suite")
+
+
+@pytest.mark.parametrize("datapath", ["null", "psync"], indirect=True)
+def test_measured(gpuio):
+    gpuio.run()
+
+
+@pytest.mark.parametrize("datapath", ["null"], indirect=True)
+def test_killed(gpuio):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    gpuio_run("--gpuio-qd=1", suite=suite)
+    (file,) = pytester.path.glob("gpuio-results-*.jsonl")
+    assert validate_file(file) == []
+    from pytest_gpuio.results import journal
+    from pytest_gpuio.results.runs import read_run
+
+    kinds = [entry.kind for entry in journal.read(file).entries]
+    assert kinds == ["start", "skip", "failure", "cell", "void"]
+    run = read_run(file)
+    assert (list(run.skips.values()), list(run.failures.values())) == (["not today"], ["by the suite"])
+    assert [void["gate"] for void in run.voids.values()] == ["data_verified"]
+    assert run.machine["kernel"] == os.uname().release
+    assert run.interrupted

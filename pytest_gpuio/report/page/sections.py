@@ -9,7 +9,7 @@ from typing import Any, Final
 from pytest_gpuio.analysis.gate import FAILING, ORDER
 from pytest_gpuio.report import numbers
 from pytest_gpuio.report.gate import HEADLINES
-from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results.runs import RunFile
 
 #: Verdicts that nobody has to look at.

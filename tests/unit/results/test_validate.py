@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from pytest_gpuio.core.errors import GpuioError
-from pytest_gpuio.results import run_file, validate
+from pytest_gpuio.results import journal, run_file, validate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cell_record.json"
 
@@ -114,6 +114,10 @@ OPTIONAL = {
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
     "axes": {"gpus"},
+    "replay": {"background"},
+    "stall": {"kernel"},
+    # Of the GPUs' shares.
+    "items": {"distance", "evidence"},
 }
 
 
@@ -285,3 +289,21 @@ def test_without_jsonschema_the_remedy_is_named(monkeypatch, record):
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(GpuioError, match="pip install jsonschema"):
         validate.validate_cell(record)
+
+
+def test_every_line_of_a_journal_is_checked(record, tmp_path):
+    void = {"case": "v", "axes": record["axes"], "gate": "littles_law", "reason": "off", "evidence": []}
+    skip = {"nodeid": "t", "case": "s", "reason": "needs x"}
+    start = run_file.start(machine={}, settings={})
+    path = tmp_path / "j.jsonl"
+    with journal.Journal.create(path) as out:
+        for kind, body in (("start", start), ("cell", record), ("void", void), ("skip", skip), ("failure", skip)):
+            out.append(kind, body)
+    assert validate.validate_file(path) == []
+    bad = tmp_path / "bad.jsonl"
+    with journal.Journal.create(bad) as out:
+        for kind, body in (("start", {**start, "schema": 2}), ("void", skip), ("skip", void), ("cow", {})):
+            out.append(kind, body)
+    told = validate.validate_file(bad)
+    assert {problem.partition(":")[0] for problem in told} == {"line 1", "line 2", "line 3", "line 4"}
+    assert told[-1] == "line 4: an entry of the unknown kind 'cow'"
