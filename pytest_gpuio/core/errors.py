@@ -69,6 +69,10 @@ class TraceError(GpuioError):
     """A trace file that cannot be read as what it says it is; starts with the path, and the line where there is one."""
 
 
+class RankLost(GpuioError):
+    """A process of a run on several ranks has died or does not answer; nothing more can be measured with it."""
+
+
 class Busy(GpuioError):
     """Another run holds the host-wide lock."""
 
