@@ -22,7 +22,7 @@ from pytest_gpuio.crosscheck.verdict import LEAST_PAIRS
 from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.machine import describe
 from pytest_gpuio.report.crosscheck import cell_text, suite_text
-from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results import owned_file, strict_json
 
 _INTERRUPTED: Final = 130

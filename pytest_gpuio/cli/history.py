@@ -16,7 +16,7 @@ from pytest_gpuio.analysis.metrics import METRICS, metric
 from pytest_gpuio.cli.output import put, put_json
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.report import numbers
-from pytest_gpuio.report.tables import short_case
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile, read_runs

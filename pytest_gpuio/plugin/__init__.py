@@ -136,6 +136,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         selection.filter_items(config, items, run_of(config))
 
 
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Say what replays of traces will be, before they run."""
+    if not any("gpuio" in getattr(item, "fixturenames", ()) for item in items):
+        return []
+    from pytest_gpuio.plugin import projection
+
+    return projection.lines(items, run_of(config))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip (or fail) what this machine lacks, and attach the window clock, before any fixture is made."""

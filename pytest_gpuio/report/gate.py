@@ -11,7 +11,8 @@ from rich.text import Text
 
 from pytest_gpuio.analysis.decision import Decision
 from pytest_gpuio.analysis.gate import FAILING, ORDER, Finding, GateReport, Mode
-from pytest_gpuio.report.tables import new_table, render, short_case
+from pytest_gpuio.report.labels import short_case
+from pytest_gpuio.report.tables import new_table, render
 
 _HOW: Final[Mapping[Mode, str]] = {
     "pairs": "interleaved pairs, exact sign-flip test",

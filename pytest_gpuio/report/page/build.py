@@ -11,10 +11,10 @@ from typing import Any, Final
 from pytest_gpuio.analysis.recommend import Recommendation
 from pytest_gpuio.core.errors import CapabilityMissing
 from pytest_gpuio.report import numbers
+from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.report.page.charts import Chart, charts
 from pytest_gpuio.report.page.rows import PageData, page_data
 from pytest_gpuio.report.recommend import HEADS, cheat_sheet_rows
-from pytest_gpuio.report.tables import short_case
 from pytest_gpuio.results.runs import RunFile
 
 _VEGA_LITE: Final = "6.4"

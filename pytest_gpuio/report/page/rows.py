@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_gpuio.core.drift import change_points
 from pytest_gpuio.core.sizes import format_size
-from pytest_gpuio.report.tables import deciding, within_workload
+from pytest_gpuio.report.deciding import deciding
+from pytest_gpuio.report.labels import within_workload
 from pytest_gpuio.results import histogram
 from pytest_gpuio.results.runs import RunFile
 

@@ -110,10 +110,14 @@ def objects(schema, place="$"):
 
 #: Blocks of some data paths or suites only: a record without them has none.
 OPTIONAL = {
-    "cell": {"cufile", "library", "replay", "gpu_meter", "gate_policy"},
+    "cell": {"cufile", "library", "replay", "gpu_meter", "ranks", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
-    "axes": {"gpus"},
+    "axes": {"gpus", "ranks"},
+    "replay": {"background"},
+    "stall": {"kernel"},
+    # Of the GPUs' shares.
+    "items": {"distance", "evidence"},
 }
 
 
