@@ -307,10 +307,11 @@ class Run:
         if self._session is not None:
             self._session.close()
             self._session = None
-        elif "wire" in self.__dict__ and self.wire.rank == 0 and self.wire.closed is None:
+        if "wire" in self.__dict__ and self.wire.rank == 0:
             from pytest_gpuio.sweep.ranks import dismiss
 
             dismiss(self.wire)
+            del self.__dict__["wire"]
         self.drop_lock()
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import os
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,25 +20,23 @@ from pytest_gpuio.core.errors import (
     GpuioError,
     RankLost,
 )
-from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.isolation import HostLock
-from pytest_gpuio.machine import affinity, numa_nodes
+from pytest_gpuio.machine import numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.merge import RankPart, merge_outcomes, shares
 from pytest_gpuio.measure.pace import Pacer
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import Subject
-from pytest_gpuio.measure.session import Observation, Progress, Session, VoidCell
+from pytest_gpuio.measure.session import Observation, Progress, VoidCell
 from pytest_gpuio.measure.totals import sum_up
-from pytest_gpuio.media import Medium, classify
-from pytest_gpuio.phases import RecordModel
+from pytest_gpuio.media import classify
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.results.record import CellRecord, Replayed
 from pytest_gpuio.sweep.pacing import GET_READY_S, Abandoned, Conductor, Follower
-from pytest_gpuio.sweep.wire import Message, Peer, Wire, open_wire, this_rank
-from pytest_gpuio.targets import target_file
+from pytest_gpuio.sweep.post import OneOfMany, Post, media_here, take_cpus, target_of
+from pytest_gpuio.sweep.wire import Message, Wire, open_wire, this_rank
 
 #: To start Python and say hello; and what rank 0 may do between two cells.
 _HELLO_S: Final = 120.0
@@ -50,126 +47,15 @@ _IDLE_S: Final = 3600.0
 _SLOWEST: Final = 5e6
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
-    """What a rank is to the run: everything it needs before the first cell.
-
-    Attributes:
-        peers: all ranks. local: this one's place among the ranks of its machine. locals: how many they are.
-        effort: of each cell. targets: paths as the user named them. media: rank 0's media by target.
-        lock_timeout_s: seconds to wait for the host-wide lock.
-    """
-
-    peers: tuple[Peer, ...]
-    local: int
-    locals: int
-    effort: Effort
-    targets: Mapping[str, str]
-    media: Mapping[str, str]
-    lock_timeout_s: float
-
-
-def target_of(path: Path, *, rank: int, local: int, several: bool) -> Path:
-    """Where a rank measures: ``{rank}``, ``{local_rank}``, ``{host}`` filled in, else in a folder of its own.
-
-    Args:
-        path: as the user named it.
-        rank: number.
-        local: number among the ranks of its machine.
-        several: other ranks of this machine measure, too.
-
-    Raises:
-        ConfigError: ranks of one machine would share a file or device.
-    """
-    text = str(path)
-    named = text
-    for word, value in (("rank", str(rank)), ("local_rank", str(local)), ("host", socket.gethostname())):
-        named = named.replace("{" + word + "}", value)
-    if named != text or spdk_address(path) is not None:
-        return Path(named)
-    file = target_file(path, writes=False)
-    if file == path:
-        if several:
-            raise ConfigError(
-                f"{path} would be shared by several ranks of {socket.gethostname()}: write {{rank}} or {{local_rank}} "
-                "into --gpuio-target, start one rank per host, or name a folder."
-            )
-        return path
-    return path / f"rank-{rank:04d}"
-
-
-def take_cpus(local: int, locals_: int) -> None:
-    """Ranks of one machine that may use the same CPUs divide them up; a CPU is shared where there are too few."""
-    available = sorted(affinity())
-    if locals_ < 2 or not available:
-        return
-    mine = available[local::locals_] or [available[local % len(available)]]
-    os.sched_setaffinity(0, mine)
-
-
-def _effort_of(effort: Effort, local: int, locals_: int) -> Effort:
-    """Ranks of one machine divide up the GPUs that the user named, where there is one for each."""
-    if len(effort.gpus) < locals_:
-        return effort
-    return replace(effort, gpus=effort.gpus[local::locals_])
-
-
-class _Rank(Session):
-    """A session that measures on one of several ranks."""
-
-    def __init__(self, wire: Wire, post: Post, media: Mapping[str, Medium], targets: Mapping[str, Path]) -> None:
-        super().__init__(_effort_of(post.effort, post.local, post.locals), targets, media)
-        self.wire, self.post = wire, post
-        for path in targets.values():
-            if path.name == f"rank-{wire.rank:04d}":
-                path.mkdir(parents=True, exist_ok=True)
-
-    def part(self, found: Observation) -> RankPart:
-        """What this rank tells the others of a cell."""
-        me, plan = self.wire.peers[self.wire.rank], found.seen.plan
-        return RankPart(me.rank, me.host, me.machine, found.seen.outcome, plan.path or "(none)", plan.counted)
-
-    def subject_here(self, subject: Subject) -> Subject:
-        """The subject with this rank's share of a model's ranks: ``first`` counts on from rank to rank.
-
-        Raises:
-            ConfigError: the model has too few ranks.
-        """
-        model, rank = subject.workload, self.wire.rank
-        names = {parameter.name for parameter in model.all_parameters} if isinstance(model, RecordModel) else set()
-        if not isinstance(model, RecordModel) or rank == 0 or not {"first", "ranks"} <= names:
-            return subject
-        values = model.values
-        moved = model.with_values({"first": int(values["first"]) + rank * int(values["ranks"])})
-        return replace(subject, workload=moved)
-
-
-def _media_here(wire: Wire, post: Post) -> tuple[dict[str, Path], dict[str, Medium]]:
-    """This rank's targets, and what they lie on.
-
-    Raises:
-        ConfigError: another medium than rank 0's.
-    """
-    targets = {
-        name: target_of(Path(path), rank=wire.rank, local=post.local, several=post.locals > 1)
-        for name, path in post.targets.items()
-    }
-    media = {name: classify(path) for name, path in targets.items()}
-    for name, medium in media.items():
-        if medium.name != post.media[name]:
-            raise ConfigError(
-                f"target {name} lies on {post.media[name]} on rank 0 and on {medium.name} here ({targets[name]}): "
-                "cells of several ranks need one class of medium."
-            )
-    return targets, media
-
-
-class RankSession(_Rank):
+class RankSession(OneOfMany):
     """Rank 0's session: cells are measured on every rank; stands where a session does.
 
     Args:
-        wire: to the other ranks. effort, targets, media: as for a session; targets as the user named them.
+        wire: to the other ranks.
+        effort: as for a session.
+        targets: as the user named them.
         lock_timeout_s: seconds that hosts wait for their lock; the one of this host is the caller's to take.
+        env: variables of measuring children.
 
     Raises:
         ConfigError: targets or media do not fit on a rank. Busy: another run holds a host's lock.
@@ -182,46 +68,43 @@ class RankSession(_Rank):
         effort: Effort,
         targets: Mapping[str, Path],
         lock_timeout_s: float,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.wire = wire
-        self._number = 0
-        self._lost: str | None = None
         self._conductor: Conductor | None = None
-        if wire.closed is not None:
-            raise EngineError(wire.closed)
-        try:
-            peers = self._greet()
-        except RankLost as error:
-            self._lost = wire.closed = str(error)
-            self._quit()
-            raise
-        machines = [peer.machine for peer in peers]
-        named = {name: str(path) for name, path in targets.items()}
-        posts = [
-            Post(peers, machines[:rank].count(machine), machines.count(machine), effort, named, {}, lock_timeout_s)
-            for rank, machine in enumerate(machines)
-        ]
-        try:
-            mine = {
-                name: target_of(path, rank=0, local=0, several=posts[0].locals > 1) for name, path in targets.items()
-            }
-            media = {name: classify(path) for name, path in mine.items()}
-            classes = {name: medium.name for name, medium in media.items()}
-            take_cpus(0, posts[0].locals)
-            super().__init__(wire, replace(posts[0], media=classes), media, mine)
-            for rank in range(1, wire.size):
-                wire.send(rank, Message(0, "begin", replace(posts[rank], media=classes)))
-            self._gather("begun", _HELLO_S + lock_timeout_s)
-        except BaseException as error:
-            wire.closed = str(error) or type(error).__name__
-            self._quit()
-            raise
+        self._number, self._closed = 0, False
+        if wire.lost is not None:
+            raise RankLost(wire.lost)
+        self._together(self._greet)
+        machines = [wire.peers[rank].machine for rank in range(wire.size)]
+        self._id = wire.next_number()
+        plain = Post(
+            peers=tuple(wire.peers[rank] for rank in range(wire.size)),
+            local=0,
+            locals=machines.count(machines[0]),
+            effort=effort,
+            targets={name: str(path) for name, path in targets.items()},
+            media={},
+            lock_timeout_s=lock_timeout_s,
+            session=self._id,
+            env=env,
+        )
+        mine = {name: target_of(path, rank=0, local=0, several=plain.locals > 1) for name, path in targets.items()}
+        media = {name: classify(path) for name, path in mine.items()}
+        plain = replace(plain, media={name: medium.name for name, medium in media.items()})
+        take_cpus(wire, 0, plain.locals)
+        super().__init__(wire, plain, media, mine)
+        for rank, machine in enumerate(machines[1:], start=1):
+            post = replace(plain, local=machines[:rank].count(machine), locals=machines.count(machine))
+            wire.send(rank, Message(self._id, "begin", post))
+        self._number = self._id
+        self._together(lambda: self._gather("begun", _HELLO_S + lock_timeout_s))
         self.pacer_of = self._conduct
 
-    def _greet(self) -> tuple[Peer, ...]:
+    def _greet(self) -> None:
         for rank in range(1, self.wire.size):
-            self.wire.peers[rank] = self.wire.receive(rank, _HELLO_S).body
-        return tuple(self.wire.peers[rank] for rank in range(self.wire.size))
+            if rank not in self.wire.peers:
+                self.wire.peers[rank] = self.wire.receive(rank, _HELLO_S).body
 
     def _conduct(self, plan: Plan) -> Pacer:
         self._conductor = Conductor(self.wire, self._number, plan, self._hear)
@@ -249,11 +132,11 @@ class RankSession(_Rank):
         return found
 
     def _tell(self, kind: str, body: Any) -> None:
-        if self._lost is not None:
-            raise RankLost(self._lost)
-        self._number += 1
+        if self.wire.lost is not None:
+            raise RankLost(self.wire.lost)
+        self._number = self.wire.next_number()
         for rank in range(1, self.wire.size):
-            self.wire.send(rank, Message(self._number, kind, body))
+            self.wire.send(rank, Message(self._number, kind, (self._id, body)))
 
     def _abandon(self) -> None:
         """Free the ranks that wait for this cell; who is lost does not matter any more."""
@@ -268,17 +151,12 @@ class RankSession(_Rank):
         try:
             return do()
         except RankLost as error:
-            self._lost = f"{error} Nothing more is measured: start the command again with ranks that are there."
+            self.wire.lost = f"{error} Nothing more is measured: start the command again with ranks that are there."
             self._abandon()
             raise CellVoid("ranks", str(error)) from error
         except BaseException:
             self._abandon()
             raise
-
-    @property
-    def lost(self) -> str | None:
-        """Which rank is lost, as a sentence; None = all are there."""
-        return self._lost
 
     def missing(self, cell: Cell, path: DataPath) -> str | None:
         """The first capability that the cell lacks on some rank, with the rank's name."""
@@ -345,37 +223,25 @@ class RankSession(_Rank):
         return int(self._together(both))
 
     def close(self) -> None:
-        """End the children here and, where all ranks are there, the other ranks."""
+        """End the children, here and on the other ranks."""
         super().close()
-        self._quit()
-
-    def _quit(self) -> None:
-        """Dismiss the others, once; where one is lost, MPI would wait for it at the end: the job is aborted then."""
-        if self._number < 0:
-            return
-        self._number = -1
-        try:
-            dismiss(self.wire)
-        except RankLost as error:
-            self._lost = self._lost or str(error)
-        if self._lost is not None:
-            atexit.register(_abort, self.wire)
+        if self.wire.lost is None and not self._closed:
+            self._closed = True
+            try:
+                self._tell("end", None)
+            except RankLost as error:
+                self.wire.lost = str(error)
 
 
 def dismiss(wire: Wire) -> None:
-    """Every other rank may end.
-
-    Raises:
-        RankLost: one takes no message; the others got it.
-    """
-    lost: RankLost | None = None
+    """No more sessions: every other rank ends. MPI would wait for one that is lost: the job is aborted at exit then."""
     for rank in range(1, wire.size):
         try:
             wire.send(rank, Message(_LAST, "quit"))
         except RankLost as error:
-            lost = error
-    if lost is not None:
-        raise lost
+            wire.lost = wire.lost or str(error)
+    if wire.lost is not None:
+        atexit.register(_abort, wire)
 
 
 def _abort(wire: Wire) -> None:
@@ -438,40 +304,40 @@ def serve(wire: Wire) -> None:
         RankLost: rank 0 is gone, or silent for an hour.
     """
     wire.send(0, Message(0, "hello", this_rank(wire.rank)))
-    message = wire.receive(0, _IDLE_S)
-    if message.kind != "begin":
-        return
-    post: Post = message.body
-    wire.peers |= {peer.rank: peer for peer in post.peers}
-    lock: HostLock | None = None
-    session: _Rank | None = None
-    try:
-        try:
-            # One holder per machine; rank 0's own has it from its caller.
-            if post.local == 0 and wire.peers[wire.rank].machine != wire.peers[0].machine:
-                lock = HostLock(post.lock_timeout_s)
-                lock.acquire()
-            take_cpus(post.local, post.locals)
-            targets, media = _media_here(wire, post)
-            session = _Rank(wire, post, media, targets)
-        except GpuioError as error:
-            _tell_failure(wire, 0, error)
-            return
-        wire.send(0, Message(0, "begun"))
+    sessions: dict[int, OneOfMany] = {}
+    with ExitStack() as stack:
         while True:
             message = wire.receive(0, _IDLE_S)
             if message.kind == "quit":
                 return
-            if message.kind in ("measure", "smoke", "missing"):
-                _obey(session, message)
-    finally:
-        if session is not None:
-            session.close()
-        if lock is not None:
-            lock.release()
+            if message.kind == "begin":
+                _begin(wire, message, sessions, stack)
+            elif message.kind in ("measure", "smoke", "missing", "end"):
+                number, body = message.body
+                if message.kind == "end":
+                    sessions.pop(number).close()
+                else:
+                    _obey(sessions[number], replace(message, body=body))
 
 
-def _obey(session: _Rank, message: Message) -> None:
+def _begin(wire: Wire, message: Message, sessions: dict[int, OneOfMany], stack: ExitStack) -> None:
+    post: Post = message.body
+    try:
+        if not sessions and len(wire.peers) == 1:
+            wire.peers |= {peer.rank: peer for peer in post.peers}
+            # One holder per machine; rank 0's own has it from its caller.
+            if post.local == 0 and wire.peers[wire.rank].machine != wire.peers[0].machine:
+                stack.enter_context(HostLock(post.lock_timeout_s))
+            take_cpus(wire, post.local, post.locals)
+        targets, media = media_here(wire, post)
+        sessions[post.session] = stack.enter_context(OneOfMany(wire, post, media, targets))
+    except GpuioError as error:
+        _tell_failure(wire, message.number, error)
+    else:
+        wire.send(0, Message(message.number, "begun"))
+
+
+def _obey(session: OneOfMany, message: Message) -> None:
     wire, number = session.wire, message.number
     session.pacer_of = lambda plan: Follower(wire, number, plan)
 

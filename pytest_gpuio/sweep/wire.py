@@ -67,8 +67,16 @@ class Wire:
         self.rank, self.size = int(comm.rank), int(comm.size)
         #: Who they are; known once they have said so.
         self.peers: dict[int, Peer] = {self.rank: this_rank(self.rank)}
-        #: Why nothing can be measured over it any more; None = it is as it was.
-        self.closed: str | None = None
+        #: Which rank is lost, in a sentence; None = all are there.
+        self.lost: str | None = None
+        #: This process has its share of the CPUs.
+        self.placed = False
+        self._number = 0
+
+    def next_number(self) -> int:
+        """A number for what rank 0 wants next: later ones are larger."""
+        self._number += 1
+        return self._number
 
     def name(self, rank: int) -> str:
         """``rank 2 on node7``."""
