@@ -229,10 +229,10 @@ static int run_share(struct gpuio_worker *w)
 	t->flow.last = t->total.last = stamp(&w->ticker);
 	if (w->result.error)
 		return w->result.error;
-	if (w->run->replay)
-		rc = gpuio_replay_loop(w);
-	else if (w->stage)
+	if (w->stage)
 		rc = gpuio_staged_loop(w);
+	else if (w->run->replay)
+		rc = gpuio_replay_loop(w);
 	else
 		rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
 	if (rc == 0 && !w->run->replay && w->run->spec.sync == GPUIO_SYNC_END)

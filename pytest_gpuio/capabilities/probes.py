@@ -52,6 +52,10 @@ _ALL = (
     Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),
     Capability("nixl_gds", "NIXL's GDS plug-in loads", parents=("cuda",), family="nixl_gds"),
     Capability("nixl_gds_mt", "NIXL's GDS_MT plug-in loads", parents=("cuda",), family="nixl_gds_mt"),
+    Capability("torch", "PyTorch is installed and can be imported", parents=("engine",), family="torch"),
+    Capability(
+        "safetensors", "safetensors is installed and can be imported", parents=("engine",), family="safetensors"
+    ),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("dax", "the target's files are mapped without page cache (DAX)", parents=("engine",), per_target=True),

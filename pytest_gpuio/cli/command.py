@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "report": "one HTML page: cheat sheet, charts, every cell, voids, history; or pictures and Markdown",
     "history": "runs of a storage folder, change points over them, pruning, CSV and Parquet",
     "import": "old results of fio, labelled as such, beside ours",
+    "clean": "remove the files that runs left below a target",
     "validate": "check result files against the schema, and their numbers against each other",
 }
 #: Where a keyword of the language cannot name the module.

@@ -89,6 +89,8 @@ class DataPath:
             host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
         mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         file: False = it works on no file or device of the kernel's: no descriptor, O_DIRECT or page cache.
+        framework: an application's framework saves and loads whole files of its own: it runs models that say which
+            objects those are, and nothing else.
         prove: from evidence to the path really taken.
     """
 
@@ -110,6 +112,7 @@ class DataPath:
     file_systems: frozenset[str] = frozenset()
     mapped: bool = False
     file: bool = True
+    framework: bool = False
 
     def takes(self, *, qd: int, batch: tuple[int, int], destination: Destination) -> bool:
         """Whether such a cell can exist at all; if not, it is never generated.

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths.base import DataPath
 from pytest_gpuio.datapaths.dax import DAX
+from pytest_gpuio.datapaths.frameworks import FRAMEWORK_PATHS
 from pytest_gpuio.datapaths.gds import GDS_PATHS
 from pytest_gpuio.datapaths.io_uring import IO_URING
 from pytest_gpuio.datapaths.io_uring_cmd import IO_URING_CMD
@@ -45,6 +46,7 @@ _paths: dict[str, DataPath] = {
         NIXL_POSIX,
         NIXL_GDS,
         NIXL_GDS_MT,
+        *FRAMEWORK_PATHS,
     )
 }
 

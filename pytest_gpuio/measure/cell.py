@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
@@ -33,9 +34,10 @@ from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
+from pytest_gpuio.measure.pace import Pace, Verdict, sleep_until
 from pytest_gpuio.measure.placement import buffer_nodes
 from pytest_gpuio.measure.plan import Plan
-from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
+from pytest_gpuio.measure.replay import fixed_ios, load_part, loaded_replay, opened_files, rank_plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -44,10 +46,18 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
     from pytest_gpuio.measure.cufile import CuFileMeter
-    from pytest_gpuio.measure.ranks import Ranks
+    from pytest_gpuio.measure.frameworks.run import FrameworkRun
+    from pytest_gpuio.measure.ranks import RankedRun, Ranks
+
+    #: Whatever makes windows.
+    AnyRun = Run | LibraryRun | FrameworkRun | RankedRun
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: What other ranks may take longer to get ready: to lay out files, open them and warm up.
+_RANKS_S = 300.0
+#: A kernel alone is timed for so long, but at least and at most so many times.
+_ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 #: A window grows by so much at most on the word of one so short that its start outweighs its requests.
 _STEEPEST = 16.0
 _TELLING_S = 2e-4
@@ -65,6 +75,7 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
         }  # fmt: skip
     if plan.replay is not None:
         fields["arrival_wait"] = plan.arrival_wait
+        fields["compute"] = "kernel" if plan.replay.kernel_ns else "timer"
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -131,12 +142,16 @@ def open_run(
     stop: memoryview,
     arrivals: array[int] | None = None,
     fds: tuple[int, ...] = (),
-) -> Run | LibraryRun:
+) -> Run | LibraryRun | FrameworkRun:
     """What makes the windows: the compiled engine, or a library's calls. ``fds`` are a model's files.
 
     Raises:
         EngineError: it cannot be opened. CapabilityMissing: the library is not there after all.
     """
+    if plan.replay is not None and plan.replay.objects:
+        from pytest_gpuio.measure.frameworks.run import FrameworkRun
+
+        return FrameworkRun(plan, None, stop)
     if plan.cufile is not None:
         from pytest_gpuio.measure import cufile
 
@@ -155,6 +170,21 @@ def open_run(
     return open_library(plan, spec, fd, stop)
 
 
+def open_rank(
+    plan: Plan, clock: Clock, stop: memoryview, rank: int, stack: ExitStack, pool: Pool | None = None
+) -> Run | FrameworkRun:
+    """What runs one rank's part of a plan, in the process of that rank; closed with the stack."""
+    assert plan.replay is not None
+    mine = rank_plan(plan, rank)
+    if plan.replay.objects:
+        from pytest_gpuio.measure.frameworks.run import FrameworkRun
+
+        return stack.enter_context(FrameworkRun(mine, rank, stop))
+    fds = stack.enter_context(opened_files(mine, plan.replay))
+    spec = replace(run_spec_of(mine), fd=-1, replay=load_part(plan.replay, plan.replay.parts[rank], fds))
+    return stack.enter_context(Run(spec, clock, pool or Pool(), stop))
+
+
 class CellRun:
     """One cell from open file to outcome."""
 
@@ -171,7 +201,12 @@ class CellRun:
             # Only here: what it takes to start processes is no part of other cells' start.
             from pytest_gpuio.measure.ranks import Ranks
 
-            self._ranks = Ranks(plan, run_spec_of, clock, stop)
+            if plan.replay.objects:
+                # Imported once, before the ranks are forked.
+                from pytest_gpuio.measure.frameworks import FRAMEWORKS
+
+                FRAMEWORKS[plan.engine]()
+            self._ranks = Ranks(plan, partial(open_rank, plan, clock, stop))
             others = self._ranks.pids
         self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
@@ -180,6 +215,11 @@ class CellRun:
         #: Descriptor, first byte and bytes of what the cell works on in the page cache.
         self._regions: list[tuple[int, int, int]] = []
         self._results: BinaryIO | None = None
+        self._pace: Pace | None = None
+        if plan.paced:
+            from pytest_gpuio.isolation.serve import answer_words
+
+            self._pace = Pace(answer_words(), stop, emit, _RANKS_S + plan.timeout_s)
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
         self._group_results: array[int] = array("Q")
@@ -206,7 +246,7 @@ class CellRun:
             if plan.replay is not None:
                 fds = stack.enter_context(opened_files(plan, plan.replay))
                 self._results = stack.enter_context(open(plan.replay.results, "ab"))  # noqa: PTH123
-            if plan.path is not None:
+            if plan.path is not None and not (plan.replay is not None and plan.replay.objects):
                 generic = False
                 if plan.replay is None:
                     self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
@@ -219,13 +259,14 @@ class CellRun:
                 direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             resident_before = self._prepare_cache()
             schedule = draw_schedule(plan)
-            run: Run | LibraryRun
+            run: AnyRun
             if self._ranks is None:
                 run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
             else:
                 from pytest_gpuio.measure.ranks import RankedRun
 
-                run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
+                mine = open_rank(plan, self._clock, self._stop, 0, stack, self._pool)
+                run = RankedRun(plan, self._ranks, mine)
             stack.push(run)
             self._cufile = open_meter(plan)
             if plan.gpus:
@@ -235,16 +276,19 @@ class CellRun:
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
+            alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
-                if shortest is None:
+                if shortest is None if self._pace is None else not self._pace.again:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
-                ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
+                if shortest is not None:
+                    ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
+            alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -259,6 +303,7 @@ class CellRun:
                 }
             return observed | {
                 "direct": direct,
+                "compute_alone_ns": alone,
                 "facts": run.facts,
                 "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
@@ -275,7 +320,7 @@ class CellRun:
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
                 "namespace": describe_namespace(plan),
-                "library": run.library_values() if isinstance(run, LibraryRun) else None,
+                "library": None if isinstance(run, Run) else run.library_values(),
                 "buffers": {
                     "bytes": run.slots * plan.jobs * plan.bs,
                     "huge_bytes": min(info.huge_bytes, run.slots * plan.jobs * plan.bs),
@@ -328,14 +373,35 @@ class CellRun:
         # A cold window must not meet a page that it brought in itself.
         return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
 
-    def _window(self, run: Run | LibraryRun, ios: int) -> Window:
+    def _next(self, pace: Pace, last: Sequence[Window]) -> Verdict:
+        """When the next window begins on every rank, or that none does."""
         if self._plan.cache == "cold":
             self._prepare_cache()
+        if not last:
+            return pace.ask()
+        window, plan = last[0], self._plan
+        short = plan.round == "time" and not plan.open_loop and window.ios < self._most_ios()
+        return pace.ask(
+            start_ns=window.start_ns,
+            end_ns=window.end_ns,
+            ios=window.ios,
+            broken=self._broken(window),
+            short=short and window.end_ns - window.start_ns < plan.least_window_s * 1e9,
+        )
+
+    def _window(self, run: AnyRun, ios: int, at_ns: int = 0) -> Window:
+        if self._plan.cache == "cold" and not at_ns:
+            self._prepare_cache()
+        if not isinstance(run, Run | LibraryRun):
+            run.prepare()
         self._meter.begin_window()
-        if self._plan.replay is not None and isinstance(run, Run):
+        if at_ns:
+            sleep_until(at_ns)
+        if self._plan.replay is not None and not isinstance(run, LibraryRun):
             groups = self._plan.replay.groups_count
             window = run.replay(0, groups, self._group_results or results_for(groups))
         else:
+            assert isinstance(run, Run | LibraryRun), "what is neither replays records"
             window = run.window(ios)
         self._meter.end_window(window)
         return window
@@ -343,7 +409,7 @@ class CellRun:
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run | LibraryRun, scheduled: int | None) -> tuple[int, WarmUp]:
+    def _warm_up(self, run: AnyRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
         most_seconds = max(0.3 * plan.max_time, 0.5) if plan.warm_up_s is None else plan.warm_up_s
@@ -378,7 +444,7 @@ class CellRun:
             if warm_up.done(seconds, ios):
                 return ios, warm_up
 
-    def _measure(self, run: Run | LibraryRun, ios: int, *, restart: bool) -> dict[str, Any]:
+    def _measure(self, run: AnyRun, ios: int, *, restart: bool) -> dict[str, Any]:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
@@ -389,6 +455,8 @@ class CellRun:
         costs: list[float] = []
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in HISTOGRAMS}
+        if self._pace is not None:
+            self._pace.ask()  # every rank has warmed up
         around = self._surroundings()
         self._shares = Shares(plan.gpus)
         self._meter.start()
@@ -403,7 +471,11 @@ class CellRun:
         if self._plan.replay is not None:
             self._group_results = results_for(self._plan.replay.groups_count)
         while stop_reason is None:
-            window = self._window(run, ios)
+            verdict = Verdict() if self._pace is None else self._next(self._pace, windows[-1:])
+            if verdict.end is not None or verdict.again:
+                stop_reason = verdict.end or "max_windows"
+                break
+            window = self._window(run, ios, verdict.at_ns)
             if window.stopped:
                 stop_reason = "interrupted"
                 break
@@ -416,10 +488,11 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            if self._broken(window) or (restart and spent < plan.least_window_s):
-                stop_reason = "max_windows"
-                break
-            stop_reason = rule.reason(costs, seconds)
+            if self._pace is None:
+                if self._broken(window) or (restart and spent < plan.least_window_s):
+                    stop_reason = "max_windows"
+                    break
+                stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
@@ -456,6 +529,14 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def compute_alone(plan: Plan, run: object) -> float | None:
+    """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
+    if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
+        return None
+    step = plan.replay.kernel_ns
+    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:
@@ -524,9 +605,10 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
             fds = stack.enter_context(opened_files(plan, plan.replay))
         run = open_run(plan, fd, clock, pool, stop, fds=fds)
         stack.push(run)
-        if plan.replay is not None and isinstance(run, Run):
+        if plan.replay is not None and not isinstance(run, LibraryRun):
             window = run.replay(0, plan.replay.groups_count, results_for(plan.replay.groups_count))
         else:
+            assert isinstance(run, Run | LibraryRun), "what is neither replays records"
             window = run.window(min(plan.in_flight, plan.blocks))
         checked = bad = 0
         if plan.foreign_zeros is None:

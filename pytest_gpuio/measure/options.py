@@ -81,6 +81,13 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "plan",
+        "PLAN",
+        "the cells of this sweep plan (study, hour, smoke, or a TOML file) instead of all combinations of the options; "
+        "they are all that runs when no suite is named",
+        ini=False,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),
@@ -108,7 +115,12 @@ OPTIONS: Final = (
     Option(
         "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
     ),
-    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "gpu",
+        "NUMBERS|near|far",
+        "which GPUs: by the CUDA driver's numbers, comma list: 2,3; or by their way to the target: near (same switch, "
+        "root complex or NUMA node first), far (default: all, from 0)",
+    ),
     Option(
         "copy",
         "NAME=VALUE",
@@ -166,6 +178,14 @@ OPTIONS: Final = (
     Option(
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
+    Option(
+        "mpi",
+        "",
+        "this command was started once per rank, by mpirun or srun: every cell is measured on all ranks at once and "
+        "recorded by rank 0 (pip install 'pytest-gpuio[mpi]')",
+        ini=False,
+        flag=True,
+    ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
     Option(
         "gate",
@@ -182,5 +202,12 @@ OPTIONS: Final = (
         repeat=True,
     ),
     Option("gate-policy", "FILE", "rules of the gate by axis: metrics, effects, what to ignore (TOML)"),
+    Option(
+        "clean",
+        "",
+        "remove the files of workloads that are models when the run ends (default: they stay for the next one, see "
+        "gpuio clean)",
+        flag=True,
+    ),
     Option("results", "FILE", "our own results file (default: gpuio-results.json)"),
 )

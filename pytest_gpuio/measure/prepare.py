@@ -18,7 +18,7 @@ from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import buffer_node, ordered_cpus, wanted_nodes
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, ReplayPlan
-from pytest_gpuio.measure.records import check_model
+from pytest_gpuio.measure.records import check_model, model_gpus
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
@@ -142,8 +142,13 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if isinstance(workload, RecordModel):
-        check_model(cell, path, file)
+        check_model(workload, cell, path, file)
         return
+    if path.framework:
+        raise CapabilityMissing(
+            f"{path.name} saves and loads whole files of an application, not streams of requests: it has no part in "
+            f"{cell.workload}; try pretrain/checkpoint_ranks, pretrain/checkpoint_restore or inference/cold_start."
+        )
     if path.engine in LIBRARIES:
         check_library(subject, effort)
     if workload.round == "region" and path.moves_data:
@@ -247,8 +252,9 @@ def make_plan(
     cell, path, workload = subject.cell, subject.path, subject.workload
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    # Each rank has the cell's jobs.
-    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    processes = len(replay.parts) or 1 if replay is not None else 1
+    # Each rank has the cell's jobs, and one of its GPUs.
+    workers = cell.workers if replay is None else cell.jobs * processes
     cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
@@ -303,7 +309,7 @@ def make_plan(
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
-        gpus=choose_gpus(cell, effort.gpus),
+        gpus=choose_gpus(cell, effort.gpus) if replay is None else model_gpus(cell, effort.gpus, processes),
         cufile=path.cufile,
         copies=effort.copies,
         replay=replay,

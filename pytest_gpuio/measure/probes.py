@@ -12,6 +12,7 @@ from pytest_gpuio.core.errors import GpuioError, errno_text
 from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.measure import cufile
+from pytest_gpuio.measure.frameworks import FRAMEWORKS
 from pytest_gpuio.measure.libraries.kvikio import import_kvikio
 from pytest_gpuio.measure.libraries.nixl import check_plugin
 from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
@@ -128,6 +129,8 @@ _OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
     "cufile": partial(cufile.opened, "compat"),
     "gds": partial(cufile.opened, "strict"),
     "kvikio": import_kvikio,
+    "torch": FRAMEWORKS["torch_dcp"],
+    "safetensors": FRAMEWORKS["safetensors"],
     "nixl_posix": partial(check_plugin, "nixl_posix"),
     "nixl_gds": partial(check_plugin, "nixl_gds"),
     "nixl_gds_mt": partial(check_plugin, "nixl_gds_mt"),

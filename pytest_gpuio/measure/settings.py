@@ -30,10 +30,12 @@ class Settings:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
-        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
+        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all;
+            or ``near`` or ``far``.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
         numa: ``near``, ``any`` or the number of a NUMA node.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
+        clean: remove files of models at the end.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -58,7 +60,7 @@ class Settings:
     sq_idle_ms: int
     destination: tuple[Destination, ...] | None
     gpus: tuple[int, ...]
-    gpu: tuple[int, ...]
+    gpu: tuple[int, ...] | str
     copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
@@ -68,9 +70,11 @@ class Settings:
     strict: bool
     timeout: float | None
     lock_timeout: float
+    mpi: bool
     gate: tuple[Path, ...]
     gate_new: tuple[Path, ...]
     gate_policy: Path | None
+    clean: bool
     results: Path
 
     def describe(self) -> str:
@@ -162,12 +166,15 @@ def _destinations(text: str) -> tuple[Destination, ...]:
     return tuple(found)
 
 
-def _ordinals(text: str) -> tuple[int, ...]:
-    ordinals = []
+def _gpu_choice(text: str) -> tuple[int, ...] | str:
+    if text.strip() in ("near", "far"):
+        return text.strip()
+    ordinals: list[int] = []
     for part in _names(text):
         if not re.fullmatch(r"\d{1,3}", part, re.ASCII) or int(part) in ordinals:
             raise ConfigError(
-                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L."
+                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L; or use "
+                "near or far alone."
             )
         ordinals.append(int(part))
     return tuple(ordinals)
@@ -298,7 +305,7 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         sq_idle_ms=sq_idle_ms,
         destination=parsed("destination", _destinations, None),
         gpus=parsed("gpus", _counts, (1,)),
-        gpu=parsed("gpu", _ordinals, ()),
+        gpu=parsed("gpu", _gpu_choice, ()),
         copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
         force=bool(value("force")),
@@ -308,8 +315,10 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         strict=bool(value("strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        mpi=bool(value("mpi")),
         gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
+        clean=bool(value("clean")),
         results=base / parsed("results", str, "gpuio-results.json"),
     )

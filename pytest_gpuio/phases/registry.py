@@ -63,15 +63,21 @@ def match(patterns: Iterable[str]) -> tuple[AnyWorkload, ...]:
     """
     parsed = [(pattern, *_parse(pattern)) for pattern in patterns]
     for pattern, bare, _ in parsed:
-        if not any(fnmatchcase(name, bare) for name in _registry):
+        if not any(_matches(workload, bare) for workload in _registry.values()):
             raise ConfigError(f"workload {pattern!r} matches none. {_suggest(bare)}")
     found: dict[str, AnyWorkload] = {}
-    for name, workload in _registry.items():
+    for workload in _registry.values():
         for pattern, bare, parameters in parsed:
-            if fnmatchcase(name, bare):
+            if _matches(workload, bare):
                 chosen = _with(workload, parameters, pattern)
                 found.setdefault(chosen.spelling, chosen)
     return tuple(found.values())
+
+
+def _matches(workload: AnyWorkload, pattern: str) -> bool:
+    if isinstance(workload, RecordModel) and workload.by_name:
+        return workload.name == pattern
+    return fnmatchcase(workload.name, pattern)
 
 
 def with_parameters(workload: AnyWorkload, values: Mapping[str, str]) -> AnyWorkload:

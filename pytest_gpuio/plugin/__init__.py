@@ -82,6 +82,20 @@ def pytest_configure(config: pytest.Config) -> None:
     narrow_table(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--gpuio-mpi`` all ranks but the first do what that one says, and collect nothing themselves."""
+    from pytest_gpuio.plugin.state import Run
+
+    if not options.value(config, "mpi"):
+        return None
+    run = Run(config)
+    if run.wire.rank == 0:
+        return None
+    run.serve()
+    return 0
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, in the manner of other plugins."""
     return f"gpuio: {__version__} ({run_of(config).settings.describe()})"
@@ -133,6 +147,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from pytest_gpuio.plugin import selection
 
         selection.filter_items(config, items, run_of(config))
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Say what replays of traces will be, before they run."""
+    if not any("gpuio" in getattr(item, "fixturenames", ()) for item in items):
+        return []
+    from pytest_gpuio.plugin import projection
+
+    return projection.lines(items, run_of(config))
 
 
 @pytest.hookimpl(tryfirst=True)
