@@ -1,4 +1,4 @@
-"""Checkpoints tensor by tensor, rank by rank: saved until durable, restored, and saved while samples are read."""
+"""Checkpoints tensor by tensor: saved by ranks, saved in the background, restored, and saved while samples are read."""
 
 import pytest
 
@@ -10,6 +10,11 @@ def test_save(gpuio):
 
 @pytest.mark.workload("pretrain/checkpoint_restore", "pretrain/checkpoint_restore[shift=1]")
 def test_restore(gpuio):
+    gpuio.run()
+
+
+@pytest.mark.workload("pretrain/checkpoint_async")
+def test_save_in_the_background(gpuio):
     gpuio.run()
 
 

@@ -24,6 +24,7 @@ static const struct gpuio_engine *const built_in[] = {
 	&gpuio_engine_mmap,
 	&gpuio_engine_dax,
 	&gpuio_engine_spdk,
+	&gpuio_engine_usrbio,
 	&gpuio_engine_cufile,
 	&gpuio_engine_cufile_batch,
 	&gpuio_engine_cufile_stream,

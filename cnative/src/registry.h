@@ -20,5 +20,6 @@ extern const struct gpuio_engine gpuio_engine_cufile_batch;
 extern const struct gpuio_engine gpuio_engine_cufile_stream;
 extern const struct gpuio_engine gpuio_engine_dax;
 extern const struct gpuio_engine gpuio_engine_spdk;
+extern const struct gpuio_engine gpuio_engine_usrbio;
 
 #endif

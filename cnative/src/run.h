@@ -55,12 +55,16 @@ struct gpuio_worker {
 	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
 	bool coarse;        /* fewer stamps will do, see steps.h */
+	bool plain;         /* merged, and no request's own beginning is ever asked for */
+	bool uniform;       /* plain: all requests in flight began at `together` */
 	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */
+	uint32_t drawn;     /* requests drawn at once: where they go one at a time, all there is room for, as draws hide each other's time */
 	uint32_t ramp;      /* requests issued when the steady stretch begins */
 	double ticks_per_ns;
 	uint64_t late_ticks; /* open loop: a request sent later than this is late */
 	uint64_t share;     /* requests of this window */
 	uint64_t issued;    /* of them, taken by the engine */
+	uint64_t together;
 	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
 	struct gpuio_heap heap; /* records: groups that this worker has let go, to start later */
 	uint64_t held_record;
@@ -114,9 +118,9 @@ void *gpuio_worker_main(void *worker);
 /* loop.c and arrivals.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
 int gpuio_closed_loop(struct gpuio_worker *w);
 int gpuio_open_loop(struct gpuio_worker *w);
-/* staged.c: the same for GPU memory that is reached by copies, closed and open. */
+/* staged.c: the same for GPU memory that is reached by copies, closed, open and over records. */
 int gpuio_staged_loop(struct gpuio_worker *w);
-/* replay_loop.c: over records. */
+/* replay_loop.c: over records, in host memory. */
 int gpuio_replay_loop(struct gpuio_worker *w);
 /* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
 bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);

@@ -18,7 +18,7 @@ static void refused(const char *path, int code, const char *words)
 int main(void)
 {
 	static const char *const names[] = {"null", "psync", "libaio", "io_uring", "io_uring_sqpoll", "io_uring_iopoll",
-					     "io_uring_full", "io_uring_cmd", "io_uring_nop", "mmap", "dax", "spdk", "cufile",
+					     "io_uring_full", "io_uring_cmd", "io_uring_nop", "mmap", "dax", "spdk", "usrbio", "cufile",
 					     "cufile_batch", "cufile_stream"};
 	const unsigned built_in = sizeof(names) / sizeof(names[0]);
 	const struct gpuio_engine *engine, *again;

@@ -45,11 +45,17 @@ _ALL = (
     ),
     Capability("spdk", "SPDK's shared libraries are there", parents=("engine",), family="spdk"),
     Capability("spdk_target", "the target is a namespace that SPDK can have", parents=("spdk",), per_target=True),
+    Capability("usrbio", "3FS's client library is there", parents=("engine",), family="usrbio"),
+    Capability("usrbio_target", "the target lies on 3FS", parents=("usrbio",), per_target=True, family="usrbio"),
     Capability("cuda", "an NVIDIA GPU and its driver", parents=("engine",)),
     Capability("kvikio", "KvikIO is installed and can be imported", parents=("cuda",), family="kvikio"),
     Capability("nixl_posix", "NIXL's POSIX plug-in loads", parents=("engine",), family="nixl_posix"),
     Capability("nixl_gds", "NIXL's GDS plug-in loads", parents=("cuda",), family="nixl_gds"),
     Capability("nixl_gds_mt", "NIXL's GDS_MT plug-in loads", parents=("cuda",), family="nixl_gds_mt"),
+    Capability("torch", "PyTorch is installed and can be imported", parents=("engine",), family="torch"),
+    Capability(
+        "safetensors", "safetensors is installed and can be imported", parents=("engine",), family="safetensors"
+    ),
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("dax", "the target's files are mapped without page cache (DAX)", parents=("engine",), per_target=True),

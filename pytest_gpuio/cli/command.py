@@ -7,7 +7,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from pytest_gpuio import __version__
@@ -26,10 +26,12 @@ _COMMANDS: Final = {
     "gate": "new runs against a baseline: what got slower or faster, decided by statistics that hold",
     "ab": "two ways to measure, in turns (ABBA), until it is decided which is better",
     "crossover": "up to which block size, depth or count one data path is better, and from where on another",
+    "sweep": "thousands of cells of a plan: forecast, run, resume after anything, export",
     "recommend": "the path to use per phase and medium on this machine, how sure that is, and settings to copy",
     "report": "one HTML page: cheat sheet, charts, every cell, voids, history; or pictures and Markdown",
     "history": "runs of a storage folder, change points over them, pruning, CSV and Parquet",
     "import": "old results of fio, labelled as such, beside ours",
+    "clean": "remove the files that runs left below a target",
     "validate": "check result files against the schema, and their numbers against each other",
 }
 #: Where a keyword of the language cannot name the module.
@@ -94,6 +96,10 @@ def _run(argv: list[str]) -> int:
     if argv and argv[0] in _COMMANDS:
         command = cast("_Command", importlib.import_module(f"pytest_gpuio.cli.{_MODULES.get(argv[0], argv[0])}"))
         own, rest = argv[1:], list[str]()
+        actions: Mapping[str, str] = getattr(command, "ACTIONS", {})
+        if own and own[0] in actions:
+            command = cast("_Command", importlib.import_module(actions[own[0]]))
+            own = own[1:]
         # argparse would read the options of another program that follow "--" as its own.
         if getattr(command, "TAKES_REST", False) and "--" in own:
             place = own.index("--")

@@ -7,6 +7,9 @@ import os
 
 from pytest_gpuio.core.cufile_codes import cufile_text, is_cufile_code
 
+#: Above it lie codes of libraries; the module of their texts is no part of a child's start.
+_ERRNOS = 4095
+
 
 class GpuioError(Exception):
     """Base of every error raised on purpose; its text is meant for the user as it stands."""
@@ -28,7 +31,7 @@ class EngineError(GpuioError):
     """The compiled engine refused or failed.
 
     Attributes:
-        errno: positive errno, or a code of cuFile (above 5000); 0 when the failure has none.
+        errno: positive errno, or a code of cuFile (above 5000) or 3FS (above 300000); 0 when the failure has none.
     """
 
     def __init__(self, message: str, errno_: int = 0) -> None:
@@ -68,13 +71,22 @@ class TraceError(GpuioError):
     """A trace file that cannot be read as what it says it is; starts with the path, and the line where there is one."""
 
 
+class RankLost(GpuioError):
+    """A process of a run on several ranks has died or does not answer; nothing more can be measured with it."""
+
+
 class Busy(GpuioError):
     """Another run holds the host-wide lock."""
 
 
 def errno_text(code: int) -> str:
-    """``ENOSPC (No space left on device)`` for 28 or -28; codes of cuFile in their own words."""
+    """``ENOSPC (No space left on device)`` for 28 or -28; codes of cuFile and 3FS in their own words."""
     code = abs(code)
     if is_cufile_code(code):
         return cufile_text(code)
+    if code > _ERRNOS:
+        from pytest_gpuio.core.hf3fs_codes import hf3fs_text, is_3fs_code
+
+        if is_3fs_code(code):
+            return hf3fs_text(code)
     return f"{errno.errorcode.get(code, f'errno {code}')} ({os.strerror(code)})"

@@ -11,6 +11,7 @@ from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, errno_tex
 from pytest_gpuio.crosscheck.side import PERCENTILES, Side
 from pytest_gpuio.crosscheck.truth import Watch
 from pytest_gpuio.isolation import Children
+from pytest_gpuio.measure.binned import unpack
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
 from pytest_gpuio.measure.session import CHILD_MODULE
@@ -154,7 +155,7 @@ def latency(values: Mapping[str, Any]) -> dict[str, float]:
     """Mean and percentiles of a histogram as the child sends it, in nanoseconds; empty when it is."""
     if not values["count"]:
         return {}
-    bins = histogram.from_lists(values)
+    bins = unpack(values["bins"])
     found = {"mean": values["sum_ns"] / values["count"]}
     for name, share in PERCENTILES.items():
         value = histogram.quantile(bins, share, values["min_ns"], values["max_ns"], overflow=values["overflow"])

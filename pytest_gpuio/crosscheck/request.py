@@ -10,10 +10,10 @@ from pytest_gpuio.core.cell import Cache, Cell
 from pytest_gpuio.core.errors import CapabilityMissing
 from pytest_gpuio.crosscheck.ours import Ours
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
-    Effort,
     Subject,
     check_before_layout,
     file_for,

@@ -23,10 +23,13 @@ class Evidence:
         resident_growth: bytes of the region that entered the page cache during the cell; None when unknown.
         knobs: engine knobs every worker really had.
         helper_threads: names of kernel helper threads seen in the measuring child.
-        ios: requests completed. interrupts: interrupts of the target over the same stretch; None = unknown.
+        ios: requests completed. moved: their bytes.
+        interrupts: interrupts of the target over the same stretch; None = unknown.
         cufile: what was seen of cuFile; None = it is not in the process.
         facts: what the engine says of how it was opened, ``name=value ...``.
         dax: ``statx`` says that the file's pages lie on persistent memory itself; None = it was not asked.
+        called_bytes: bytes that read and write calls of the child moved over the same stretch; None = unknown.
+        daemons: names of the outside processes whose CPU was counted.
         map_sync: the kernel lists the map of the file as one with synchronous faults (``sf`` in smaps), which only a
             file without page cache can have; None = it was not asked.
     """
@@ -43,6 +46,9 @@ class Evidence:
     facts: str = ""
     dax: bool | None = None
     map_sync: bool | None = None
+    moved: int = 0
+    called_bytes: int | None = None
+    daemons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +84,13 @@ class DataPath:
         submission_poller: a kernel thread polls for submissions and needs a CPU of its own per job.
         polls: workers poll for completions and never sleep: each reserves its core.
         by_name: measured only when somebody names it, not when all are asked for.
+        file_systems: types for whose targets it is among all, though ``by_name``.
         cufile: the child opens cuFile's driver before its first cell: ``strict`` forbids falling back to copies through
             host memory, ``compat`` allows it; None = the path has nothing to do with cuFile.
         mapped: loads and stores reach the medium itself, so O_DIRECT, its alignment and the block layer mean nothing.
         file: False = it works on no file or device of the kernel's: no descriptor, O_DIRECT or page cache.
+        framework: an application's framework saves and loads whole files of its own: it runs models that say which
+            objects those are, and nothing else.
         prove: from evidence to the path really taken.
     """
 
@@ -100,8 +109,20 @@ class DataPath:
     polls: bool = False
     cufile: CuFileMode | None = None
     by_name: bool = False
+    file_systems: frozenset[str] = frozenset()
     mapped: bool = False
     file: bool = True
+    framework: bool = False
+
+    def takes(self, *, qd: int, batch: tuple[int, int], destination: Destination) -> bool:
+        """Whether such a cell can exist at all; if not, it is never generated.
+
+        Args:
+            qd: requests in flight per job.
+            batch: requests per submit call, completions a reap waits for.
+            destination: memory the bytes end in.
+        """
+        return not (self.synchronous and qd > 1) and max(batch) <= qd and destination in self.destinations
 
 
 def describe_kernel_io(evidence: Evidence) -> tuple[str, ...]:

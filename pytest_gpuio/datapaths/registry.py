@@ -10,6 +10,7 @@ from types import MappingProxyType
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.datapaths.base import DataPath
 from pytest_gpuio.datapaths.dax import DAX
+from pytest_gpuio.datapaths.frameworks import FRAMEWORK_PATHS
 from pytest_gpuio.datapaths.gds import GDS_PATHS
 from pytest_gpuio.datapaths.io_uring import IO_URING
 from pytest_gpuio.datapaths.io_uring_cmd import IO_URING_CMD
@@ -23,6 +24,7 @@ from pytest_gpuio.datapaths.nixl import NIXL_GDS, NIXL_GDS_MT, NIXL_POSIX
 from pytest_gpuio.datapaths.null import NULL
 from pytest_gpuio.datapaths.psync import PSYNC
 from pytest_gpuio.datapaths.spdk import SPDK
+from pytest_gpuio.datapaths.usrbio import USRBIO
 
 _paths: dict[str, DataPath] = {
     path.name: path
@@ -38,11 +40,13 @@ _paths: dict[str, DataPath] = {
         MMAP,
         DAX,
         SPDK,
+        USRBIO,
         *GDS_PATHS,
         KVIKIO,
         NIXL_POSIX,
         NIXL_GDS,
         NIXL_GDS_MT,
+        *FRAMEWORK_PATHS,
     )
 }
 

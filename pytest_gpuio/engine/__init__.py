@@ -22,6 +22,7 @@ from pytest_gpuio.engine.replay import NEVER, Replay, results_for
 from pytest_gpuio.engine.run import HISTOGRAMS, Run, Sweep, Window, WorkerResult
 from pytest_gpuio.engine.spdk import NamespaceInfo, SpdkNamespace
 from pytest_gpuio.engine.spec import KNOBS, RunSpec
+from pytest_gpuio.engine.usrbio import accepts_usrbio, find_usrbio
 
 __all__ = [
     "HISTOGRAMS",
@@ -44,6 +45,7 @@ __all__ = [
     "Sweep",
     "Window",
     "WorkerResult",
+    "accepts_usrbio",
     "bare_uring",
     "engine_is_synchronous",
     "engine_names",
@@ -51,6 +53,7 @@ __all__ = [
     "find_libcuda",
     "find_library",
     "find_liburing",
+    "find_usrbio",
     "gpu_count",
     "gpus",
     "load_engine",

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_gpuio.core.errors import EngineError, errno_text
 from pytest_gpuio.engine.cufile import find_cufile, needs_cufile
 from pytest_gpuio.engine.native import check, native, new_why, text
+from pytest_gpuio.engine.usrbio import find_usrbio
 
 
 def engine_names() -> tuple[str, ...]:
@@ -59,6 +60,8 @@ def find_library(engine: str) -> str | None:
     """The library that an engine opens at run time; None = it needs none, or it is left to the engine's own search."""
     if engine == "io_uring" or engine.startswith("io_uring_"):
         return find_liburing()
+    if engine == "usrbio":
+        return find_usrbio()
     return find_cufile() if needs_cufile(engine) else None
 
 

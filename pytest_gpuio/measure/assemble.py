@@ -11,13 +11,14 @@ from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.datapaths import Evidence
 from pytest_gpuio.datapaths.cufile_route import CuFileEvidence
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
+from pytest_gpuio.measure.binned import unpack
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
+from pytest_gpuio.measure.gpu_placement import gpu_distance
 from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
-from pytest_gpuio.media import Medium
-from pytest_gpuio.results import histogram
+from pytest_gpuio.media import BlockDevice, Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
 from pytest_gpuio.results.record import (
     CellRecord,
@@ -62,6 +63,9 @@ def evidence(
         interrupts=outcome["interrupts"],
         cufile=_cufile_evidence(plan, outcome, device_ratio),
         facts=outcome["facts"],
+        moved=sum(w["bytes"] for w in outcome["windows"]),
+        called_bytes=outcome.get("called_bytes"),
+        daemons=tuple(f"{daemon['name']} ({daemon['pid']})" for daemon in outcome["cpu"]["daemons"]),
         **outcome["mapping"],
     )
 
@@ -143,8 +147,7 @@ def _device(seen: Observed) -> Device:
 
 
 def _distribution(values: Mapping[str, Any]) -> Distribution:
-    figures = {name: value for name, value in values.items() if name != "counts"}
-    return distribution(**{**figures, "bins": histogram.from_lists(values)})
+    return distribution(**{**values, "bins": unpack(values["bins"])})
 
 
 def _latency(outcome: Mapping[str, Any]) -> Latency:
@@ -179,9 +182,13 @@ def _open_loop(seen: Observed) -> OpenLoop | None:
     }
 
 
-def _gpu_share(share: Mapping[str, Any]) -> GpuShare:
+def _gpu_share(share: Mapping[str, Any], devices: Sequence[BlockDevice]) -> GpuShare:
     rate = share["bytes"] / 1e9 / share["seconds"] if share["seconds"] > 0 else 0.0
-    return cast("GpuShare", {**share, "gb_per_s": rate})
+    told = {}
+    if devices:
+        placed = gpu_distance(share["bus_id"], devices)
+        told = {"distance": placed.distance, "evidence": placed.evidence}
+    return cast("GpuShare", {**share, "gb_per_s": rate, **told})
 
 
 def _gpu(seen: Observed) -> Gpu | None:
@@ -209,7 +216,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         "driver_version": found["driver_version"],
         "cores": found["cores"],
         "check": plan.copies.check,
-        "shares": [_gpu_share(share) for share in found["shares"]],
+        "shares": [_gpu_share(share, seen.devices) for share in found["shares"]],
         "copies": copies,
     }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_gpuio.core.errors import CellVoid, GpuioError
@@ -24,16 +26,18 @@ from pytest_gpuio.engine import (
     gpus,
     results_for,
 )
-from pytest_gpuio.measure import interrupts, surroundings
+from pytest_gpuio.measure import interrupts, processes, surroundings
+from pytest_gpuio.measure.binned import histogram_values
 from pytest_gpuio.measure.gpu_meter import GpuMeter
 from pytest_gpuio.measure.gpu_shares import Shares
 from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
-from pytest_gpuio.measure.placement import memory_nodes
-from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Plan
-from pytest_gpuio.measure.replay import fixed_ios, loaded_replay, opened_files
+from pytest_gpuio.measure.pace import Pace, Verdict, sleep_until
+from pytest_gpuio.measure.placement import buffer_nodes
+from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.replay import fixed_ios, load_part, loaded_replay, opened_files, rank_plan
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
 from pytest_gpuio.media import read_counters
 from pytest_gpuio.phases.arrivals import Arrivals
@@ -42,10 +46,21 @@ from pytest_gpuio.targets import drop, held, maps_synchronously, open_target, re
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
     from pytest_gpuio.measure.cufile import CuFileMeter
-    from pytest_gpuio.measure.ranks import Ranks
+    from pytest_gpuio.measure.frameworks.run import FrameworkRun
+    from pytest_gpuio.measure.ranks import RankedRun, Ranks
+
+    #: Whatever makes windows.
+    AnyRun = Run | LibraryRun | FrameworkRun | RankedRun
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: What other ranks may take longer to get ready: to lay out files, open them and warm up.
+_RANKS_S = 300.0
+#: A kernel alone is timed for so long, but at least and at most so many times.
+_ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
+#: A window grows by so much at most on the word of one so short that its start outweighs its requests.
+_STEEPEST = 16.0
+_TELLING_S = 2e-4
 
 
 def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
@@ -60,6 +75,7 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
         }  # fmt: skip
     if plan.replay is not None:
         fields["arrival_wait"] = plan.arrival_wait
+        fields["compute"] = "kernel" if plan.replay.kernel_ns else "timer"
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -126,12 +142,16 @@ def open_run(
     stop: memoryview,
     arrivals: array[int] | None = None,
     fds: tuple[int, ...] = (),
-) -> Run | LibraryRun:
+) -> Run | LibraryRun | FrameworkRun:
     """What makes the windows: the compiled engine, or a library's calls. ``fds`` are a model's files.
 
     Raises:
         EngineError: it cannot be opened. CapabilityMissing: the library is not there after all.
     """
+    if plan.replay is not None and plan.replay.objects:
+        from pytest_gpuio.measure.frameworks.run import FrameworkRun
+
+        return FrameworkRun(plan, None, stop)
     if plan.cufile is not None:
         from pytest_gpuio.measure import cufile
 
@@ -150,6 +170,21 @@ def open_run(
     return open_library(plan, spec, fd, stop)
 
 
+def open_rank(
+    plan: Plan, clock: Clock, stop: memoryview, rank: int, stack: ExitStack, pool: Pool | None = None
+) -> Run | FrameworkRun:
+    """What runs one rank's part of a plan, in the process of that rank; closed with the stack."""
+    assert plan.replay is not None
+    mine = rank_plan(plan, rank)
+    if plan.replay.objects:
+        from pytest_gpuio.measure.frameworks.run import FrameworkRun
+
+        return stack.enter_context(FrameworkRun(mine, rank, stop))
+    fds = stack.enter_context(opened_files(mine, plan.replay))
+    spec = replace(run_spec_of(mine), fd=-1, replay=load_part(plan.replay, plan.replay.parts[rank], fds))
+    return stack.enter_context(Run(spec, clock, pool or Pool(), stop))
+
+
 class CellRun:
     """One cell from open file to outcome."""
 
@@ -166,7 +201,12 @@ class CellRun:
             # Only here: what it takes to start processes is no part of other cells' start.
             from pytest_gpuio.measure.ranks import Ranks
 
-            self._ranks = Ranks(plan, run_spec_of, clock, stop)
+            if plan.replay.objects:
+                # Imported once, before the ranks are forked.
+                from pytest_gpuio.measure.frameworks import FRAMEWORKS
+
+                FRAMEWORKS[plan.engine]()
+            self._ranks = Ranks(plan, partial(open_rank, plan, clock, stop))
             others = self._ranks.pids
         self._meter = CpuMeter((*plan.daemons, *others), controlled=plan.max_time >= LEAST_CONTROL_S)
         self._cufile: CuFileMeter | None = None
@@ -175,6 +215,11 @@ class CellRun:
         #: Descriptor, first byte and bytes of what the cell works on in the page cache.
         self._regions: list[tuple[int, int, int]] = []
         self._results: BinaryIO | None = None
+        self._pace: Pace | None = None
+        if plan.paced:
+            from pytest_gpuio.isolation.serve import answer_words
+
+            self._pace = Pace(answer_words(), stop, emit, _RANKS_S + plan.timeout_s)
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
         self._group_results: array[int] = array("Q")
@@ -201,7 +246,7 @@ class CellRun:
             if plan.replay is not None:
                 fds = stack.enter_context(opened_files(plan, plan.replay))
                 self._results = stack.enter_context(open(plan.replay.results, "ab"))  # noqa: PTH123
-            if plan.path is not None:
+            if plan.path is not None and not (plan.replay is not None and plan.replay.objects):
                 generic = False
                 if plan.replay is None:
                     self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
@@ -214,13 +259,14 @@ class CellRun:
                 direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
             resident_before = self._prepare_cache()
             schedule = draw_schedule(plan)
-            run: Run | LibraryRun
+            run: AnyRun
             if self._ranks is None:
                 run = open_run(plan, self._fd, self._clock, self._pool, self._stop, schedule, fds)
             else:
                 from pytest_gpuio.measure.ranks import RankedRun
 
-                run = RankedRun(plan, self._ranks, run_spec_of, fds, self._clock, self._pool, self._stop)
+                mine = open_rank(plan, self._clock, self._stop, 0, stack, self._pool)
+                run = RankedRun(plan, self._ranks, mine)
             stack.push(run)
             self._cufile = open_meter(plan)
             if plan.gpus:
@@ -230,16 +276,19 @@ class CellRun:
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
+            alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
-                if shortest is None:
+                if shortest is None if self._pace is None else not self._pace.again:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
-                ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
+                if shortest is not None:
+                    ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
+            alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -254,8 +303,9 @@ class CellRun:
                 }
             return observed | {
                 "direct": direct,
+                "compute_alone_ns": alone,
                 "facts": run.facts,
-                "buffer_nodes": memory_nodes(info.base),
+                "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
                 "offered_rate": offered_rate(schedule),
                 "setup_seconds": setup_seconds,
@@ -270,7 +320,7 @@ class CellRun:
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
                 "namespace": describe_namespace(plan),
-                "library": run.library_values() if isinstance(run, LibraryRun) else None,
+                "library": None if isinstance(run, Run) else run.library_values(),
                 "buffers": {
                     "bytes": run.slots * plan.jobs * plan.bs,
                     "huge_bytes": min(info.huge_bytes, run.slots * plan.jobs * plan.bs),
@@ -317,20 +367,41 @@ class CellRun:
             return None
         shortest = min(window["end_ns"] - window["start_ns"] for window in windows) / 1e9
         grows = observed["windows"][0]["ios"] < self._most_ios()
-        return shortest if shortest < LEAST_WINDOW_S and grows else None
+        return shortest if shortest < self._plan.least_window_s and grows else None
 
     def _most_ios(self) -> int:
         # A cold window must not meet a page that it brought in itself.
         return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
 
-    def _window(self, run: Run | LibraryRun, ios: int) -> Window:
+    def _next(self, pace: Pace, last: Sequence[Window]) -> Verdict:
+        """When the next window begins on every rank, or that none does."""
         if self._plan.cache == "cold":
             self._prepare_cache()
+        if not last:
+            return pace.ask()
+        window, plan = last[0], self._plan
+        short = plan.round == "time" and not plan.open_loop and window.ios < self._most_ios()
+        return pace.ask(
+            start_ns=window.start_ns,
+            end_ns=window.end_ns,
+            ios=window.ios,
+            broken=self._broken(window),
+            short=short and window.end_ns - window.start_ns < plan.least_window_s * 1e9,
+        )
+
+    def _window(self, run: AnyRun, ios: int, at_ns: int = 0) -> Window:
+        if self._plan.cache == "cold" and not at_ns:
+            self._prepare_cache()
+        if not isinstance(run, Run | LibraryRun):
+            run.prepare()
         self._meter.begin_window()
-        if self._plan.replay is not None and isinstance(run, Run):
+        if at_ns:
+            sleep_until(at_ns)
+        if self._plan.replay is not None and not isinstance(run, LibraryRun):
             groups = self._plan.replay.groups_count
             window = run.replay(0, groups, self._group_results or results_for(groups))
         else:
+            assert isinstance(run, Run | LibraryRun), "what is neither replays records"
             window = run.window(ios)
         self._meter.end_window(window)
         return window
@@ -338,10 +409,11 @@ class CellRun:
     def _broken(self, window: Window) -> bool:
         return bool(window.errors or window.short_ios or window.stopped)
 
-    def _warm_up(self, run: Run | LibraryRun, scheduled: int | None) -> tuple[int, WarmUp]:
+    def _warm_up(self, run: AnyRun, scheduled: int | None) -> tuple[int, WarmUp]:
         """Find the window's fixed I/O count (an open loop's is its schedule); discard windows until they are flat."""
         plan = self._plan
-        warm_up = WarmUp(most_seconds=max(0.3 * plan.max_time, 0.5))
+        most_seconds = max(0.3 * plan.max_time, 0.5) if plan.warm_up_s is None else plan.warm_up_s
+        warm_up = WarmUp(most_seconds=most_seconds)
         most = self._most_ios()
         fixed = scheduled if scheduled is not None else plan.blocks if plan.round == "region" else None
         ios = min(plan.least_ios, most) if fixed is None else fixed
@@ -352,28 +424,45 @@ class CellRun:
             if self._broken(window):
                 warm_up.reason = "broken off"
                 return ios, warm_up
+            if plan.warm_up_s is not None and fixed is None:
+                # The budget pays for finding the count and no more: the rest is taken from the last window's speed.
+                per_window = max(1.2 * plan.window_s / max(seconds, 1e-9), 1.0)
+                if warm_up.seconds + seconds + min(8.0 * seconds, plan.window_s) > plan.warm_up_s:
+                    warm_up.done(seconds, ios)
+                    warm_up.reason = f"{plan.warm_up_s * 1e3:g} ms of warm-up asked for"
+                    return min(max(int(ios * per_window), ios) + 1, most), warm_up
+                warm_up.windows += 1
+                warm_up.seconds += seconds
+                ios = min(int(ios * min(per_window, 8.0)) + 1, most)
+                continue
             if fixed is None and seconds < plan.window_s and ios < most:
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), 16.0)
+                steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
+                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
             if warm_up.done(seconds, ios):
                 return ios, warm_up
 
-    def _measure(self, run: Run | LibraryRun, ios: int, *, restart: bool) -> dict[str, Any]:
+    def _measure(self, run: AnyRun, ios: int, *, restart: bool) -> dict[str, Any]:
         """Windows of ``ios`` requests until the stopping rule says so; with ``restart``, a short one ends it, too."""
         plan = self._plan
         rule = StoppingRule(plan.precision, plan.max_time)
+        if plan.windows is not None:
+            rule = StoppingRule(0.0, math.inf, most_windows=plan.windows)
         restart = restart and plan.round == "time" and not plan.open_loop and ios < self._most_ios()
         windows: list[Window] = []
         costs: list[float] = []
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in HISTOGRAMS}
+        if self._pace is not None:
+            self._pace.ask()  # every rank has warmed up
         around = self._surroundings()
         self._shares = Shares(plan.gpus)
         self._meter.start()
         interrupts_before = interrupts.read(plan.interrupt_names)
         counters_before = read_counters(plan.counted)
+        called_before = processes.called_bytes()
         if self._cufile is not None:
             self._cufile.begin()
         if self._gpus is not None:
@@ -382,7 +471,11 @@ class CellRun:
         if self._plan.replay is not None:
             self._group_results = results_for(self._plan.replay.groups_count)
         while stop_reason is None:
-            window = self._window(run, ios)
+            verdict = Verdict() if self._pace is None else self._next(self._pace, windows[-1:])
+            if verdict.end is not None or verdict.again:
+                stop_reason = verdict.end or "max_windows"
+                break
+            window = self._window(run, ios, verdict.at_ns)
             if window.stopped:
                 stop_reason = "interrupted"
                 break
@@ -395,11 +488,13 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            if self._broken(window) or (restart and spent < LEAST_WINDOW_S):
-                stop_reason = "max_windows"
-                break
-            stop_reason = rule.reason(costs, seconds)
+            if self._pace is None:
+                if self._broken(window) or (restart and spent < plan.least_window_s):
+                    stop_reason = "max_windows"
+                    break
+                stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
+        called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
         gpu_meter = None if self._gpus is None else self._gpus.finish()
         cufile = None if self._cufile is None else self._cufile.finish()
@@ -414,6 +509,7 @@ class CellRun:
             "threads": metered.pop("threads"),
             "cpu": metered,
             "counters": None if delta is None else asdict(delta),
+            "called_bytes": processes.growth(called_before, called_after),
             "cufile": cufile,
             "gpu_meter": gpu_meter,
             "irq_cpus": serving,
@@ -433,6 +529,14 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def compute_alone(plan: Plan, run: object) -> float | None:
+    """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
+    if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
+        return None
+    step = plan.replay.kernel_ns
+    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:
@@ -486,20 +590,6 @@ def window_values(window: Window) -> dict[str, Any]:
     return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
 
 
-def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """The histogram as JSON-able values; ``counts`` are those of ``bins``, the indices of bins that hold any."""
-    bins = histogram.bins()
-    return {
-        "count": histogram.count,
-        "overflow": histogram.overflow,
-        "sum_ns": histogram.sum_ns,
-        "min_ns": histogram.min_ns,
-        "max_ns": histogram.max_ns,
-        "bins": list(bins),
-        "counts": list(bins.values()),
-    }
-
-
 def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, int]:
     """One tiny untimed window, for ``--benchmark-disable`` and xdist: does the cell work at all?
 
@@ -515,9 +605,10 @@ def smoke(plan: Plan, clock: Clock, pool: Pool, stop: memoryview) -> dict[str, i
             fds = stack.enter_context(opened_files(plan, plan.replay))
         run = open_run(plan, fd, clock, pool, stop, fds=fds)
         stack.push(run)
-        if plan.replay is not None and isinstance(run, Run):
+        if plan.replay is not None and not isinstance(run, LibraryRun):
             window = run.replay(0, plan.replay.groups_count, results_for(plan.replay.groups_count))
         else:
+            assert isinstance(run, Run | LibraryRun), "what is neither replays records"
             window = run.window(min(plan.in_flight, plan.blocks))
         checked = bad = 0
         if plan.foreign_zeros is None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from pytest_gpuio.measure.records import ReplaySet
 from pytest_gpuio.measure.totals import Totals
 from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.phases.slo import slo_report
 from pytest_gpuio.phases.stall import Stall, stall
-from pytest_gpuio.results.record import Completion, Deciding, Ranks, Replayed, StallRecord
+from pytest_gpuio.results.record import Background, Completion, Deciding, KernelSteps, Ranks, Replayed, StallRecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,47 +19,50 @@ if TYPE_CHECKING:
 
     from pytest_gpuio.phases.records import Records
 
-_DUE, _START, _END, _CONSUME = range(4)
+_DUE, _START, _END, _CONSUME, _COMPUTE = range(5)
 
 
-def replayed(replay: ReplaySet, results: NDArray[np.uint64], totals: Totals, cpu_s: float) -> Replayed:
+def replayed(
+    replay: ReplaySet,
+    results: NDArray[np.uint64],
+    totals: Totals,
+    cpu_s: float,
+    alone_ns: Sequence[float | None] = (None, None),
+) -> Replayed:
     """The record's block about a model.
 
     Args:
         replay: what was issued.
-        results: of every measured window, shape (windows, groups, 4), nanoseconds after the window's start.
+        results: of every measured window, shape (windows, groups, 5): due, start, end and consumption in nanoseconds
+            after the window's start, and how long the compute lasted.
         totals: of the windows.
         cpu_s: CPU seconds of the windows.
+        alone_ns: what a usual step's kernel took alone, before and after; None = computing was time that passed.
     """
     import numpy as np
 
     records, model = replay.records, replay.model
-    took = (results[:, :, _END] - results[:, :, _DUE]).ravel().astype(np.int64)
-    completion = slo_report(np.maximum(took, 0)).as_json()
+    took = np.maximum((results[:, :, _END] - results[:, :, _DUE]).astype(np.int64), 0)
     ranks = _ranks(records, results, replay.processes)
-    stalls = [_stall(records, window) for window in results]
-    known = [found for found in stalls if found is not None]
+    kernel = None not in alone_ns
+    stalls = [_stall(records, window, kernel=kernel) for window in results]
+    known = [one for one in stalls if one is not None]
     stalled: StallRecord | None = None
     if known:
-        used = [found.utilization for found in known if found.utilization is not None]
+        used = [one.utilization for one in known if one.utilization is not None]
         stalled = {
             "utilization": statistics.fmean(used) if used else None,
-            "compute_s": sum(found.compute_s for found in known),
-            "stall_s": sum(found.stall_s for found in known),
-            "longest_stall_s": max(found.longest_stall_s for found in known),
-            "steps_per_s": statistics.fmean(found.steps_per_s for found in known),
+            "compute_s": sum(one.compute_s for one in known),
+            "stall_s": sum(one.stall_s for one in known),
+            "longest_stall_s": max(one.longest_stall_s for one in known),
+            "steps_per_s": statistics.fmean(one.steps_per_s for one in known),
         }
+        if kernel:
+            stalled["kernel"] = _kernel_steps(records, results, [ns for ns in alone_ns if ns is not None])
     moved = totals.bytes / 1e9
-    figures: Completion = {
-        "groups": completion["groups"],
-        "mean_ns": completion["mean_ns"],
-        "p50_ns": completion["p50_ns"],
-        "p95_ns": completion["p95_ns"],
-        "p99_ns": completion["p99_ns"],
-        "max_ns": completion["max_ns"],
-        "over_ms": completion["over_ms"],
-    }
-    return {
+    figures = _completion(replay, took.ravel(), len(results))
+    background = _background(records, took, known) if model.deciding == "stall" else None
+    found: Replayed = {
         "model": model.name,
         "parameters": {name: spell(value) for name, value in model.values.items()},
         "note": model.note,
@@ -78,11 +82,65 @@ def replayed(replay: ReplaySet, results: NDArray[np.uint64], totals: Totals, cpu
         "stall": stalled,
         "ranks": ranks,
         "cpu_s_per_gb": cpu_s / moved if moved > 0 else None,
-        "deciding": _deciding(replay, figures, stalled, ranks, totals),
+        "deciding": _deciding(replay, figures, stalled, ranks, background, totals),
+    }
+    if background is not None:
+        found["background"] = background
+    return found
+
+
+def _completion(replay: ReplaySet, took: NDArray[np.int64], windows: int) -> Completion:
+    """Of the groups that a first token waits for, else of all; and of each stage that groups have."""
+    import numpy as np
+
+    records = replay.records
+    apart = np.tile(records.apart_ns, windows)
+    waited = apart >= 0
+    if replay.model.deciding == "completion" and waited.any():
+        figures = slo_report(took[waited], prefill_ns=apart[waited]).as_json()
+    else:
+        figures = slo_report(took).as_json()
+    of_group = np.tile(records.stage[records.first[:-1]], windows)
+    stages = {name: took[of_group == number] for number, name in enumerate(records.stages)}
+    told = {name: slo_report(times).as_json() for name, times in stages.items() if len(times)}
+    if len(told) > 1:
+        figures["stages"] = {
+            name: {figure: one[figure] for figure in ("groups", "p50_ns", "p99_ns", "max_ns")}
+            for name, one in told.items()
+        }
+    return cast("Completion", figures)
+
+
+def _background(records: Records, took: NDArray[np.int64], stalls: Sequence[Stall]) -> Background:
+    """Saves that go on while steps do: what the steps lose to each, and when it is durable.
+
+    The copy to the host (``apart_ns``) is not emulated: nothing else happens meanwhile, so it adds to both.
+
+    Args:
+        records: chains of saves, each computing until the next one.
+        took: of every group in each window, shape (windows, groups).
+        stalls: of each window's slowest chain.
+    """
+    import numpy as np
+
+    snapshot_s = max(int(records.apart_ns.max()), 0) / 1e9
+    # Which save of its chain each group is: it is over when its last rank is.
+    order = np.argsort(records.chain, kind="stable")
+    turn = np.empty(records.groups, np.int64)
+    counts = np.bincount(records.chain)
+    turn[order] = np.arange(records.groups) - np.repeat(np.cumsum(counts) - counts, counts)
+    slowest = np.zeros((len(took), int(counts.max())), np.int64)
+    for save in range(slowest.shape[1]):
+        slowest[:, save] = took[:, turn == save].max(axis=1)
+    waits = sum(stall.steps - 1 for stall in stalls)
+    return {
+        "snapshot_s": snapshot_s,
+        "stall_s": snapshot_s + (sum(stall.stall_s for stall in stalls) / waits if waits else 0.0),
+        "durable_s": snapshot_s + float(np.median(slowest)) / 1e9,
     }
 
 
-def _stall(records: Records, window: NDArray[np.uint64]) -> Stall | None:
+def _stall(records: Records, window: NDArray[np.uint64], *, kernel: bool) -> Stall | None:
     """Of the slowest chain that computes; None when none does."""
     import numpy as np
 
@@ -90,8 +148,28 @@ def _stall(records: Records, window: NDArray[np.uint64]) -> Stall | None:
     computing = np.bincount(records.chain, weights=records.compute_ns.astype(np.float64), minlength=records.chains)
     for chain in np.flatnonzero(computing > 0)[:10_000]:
         mine = records.chain == chain
-        found.append(stall(window[mine, _CONSUME].tolist(), records.compute_ns[mine].tolist()))
+        took = window[mine, _COMPUTE].tolist() if kernel else None
+        found.append(stall(window[mine, _CONSUME].tolist(), records.compute_ns[mine].tolist(), took))
     return min(found, key=lambda one: (one.utilization is None, one.utilization or 0.0), default=None)
+
+
+def _kernel_steps(records: Records, results: NDArray[np.uint64], alone_ns: Sequence[float]) -> KernelSteps:
+    """Of all steps of all windows, those that were to compute something."""
+    import numpy as np
+
+    computes = records.compute_ns > 0
+    step = int(np.median(records.compute_ns[computes]))
+    given = float(records.compute_ns[computes].sum()) * len(results)
+    took = float(results[:, computes, _COMPUTE].sum())
+    alone = statistics.fmean(alone_ns)
+    return {
+        "step_ns": step,
+        "alone_ns": alone,
+        "alone_drift": alone_ns[-1] / alone_ns[0],
+        "given_s": given / 1e9,
+        "took_s": took / 1e9,
+        "stretch": took / given / (alone / step),
+    }
 
 
 def _ranks(records: Records, results: NDArray[np.uint64], processes: int) -> Ranks:
@@ -121,9 +199,16 @@ def _ranks(records: Records, results: NDArray[np.uint64], processes: int) -> Ran
 
 
 def _deciding(
-    replay: ReplaySet, completion: Completion, stalled: StallRecord | None, ranks: Ranks, totals: Totals
+    replay: ReplaySet,
+    completion: Completion,
+    stalled: StallRecord | None,
+    ranks: Ranks,
+    background: Background | None,
+    totals: Totals,
 ) -> Deciding:
     kind = replay.model.deciding
+    if background is not None:
+        return {"metric": "stall", "value": background["stall_s"], "unit": "s", "better": "lower"}
     if kind == "utilization" and stalled is not None and stalled["utilization"] is not None:
         return {"metric": "utilization", "value": stalled["utilization"], "unit": "share", "better": "higher"}
     if kind in ("durable", "resident"):

@@ -106,6 +106,15 @@ def memory_nodes(address: int, maps: Path = Path("/proc/self/numa_maps")) -> tup
     return found
 
 
+def buffer_nodes(address: int, root: str = "/") -> tuple[int, ...] | None:
+    """NUMA nodes that hold the buffers at an address; None where the kernel does not tell.
+
+    Where there is only one nobody is asked: the kernel walks every page of the process to answer, which takes ms.
+    """
+    nodes = online_nodes(root)
+    return nodes if len(nodes) == 1 else memory_nodes(address)
+
+
 def worker_distance(devices: Sequence[BlockDevice], cpus: Sequence[int], root: str = "/") -> Placed:
     """How far the workers' CPUs are from the farthest of the target's devices; unknown where either is not known."""
     if -1 in cpus:

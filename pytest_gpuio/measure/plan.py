@@ -67,6 +67,8 @@ class ReplayPlan:
         ios, bytes: of one window, fsyncs not counted.
         timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
         parts: of each rank, when each has a process; empty = one process does it all.
+        kernel_ns: a usual compute, when kernels on the GPU do them; 0 = computing is time that passes.
+        objects: file that says what a framework saves or loads instead; empty = no framework has a part in it.
     """
 
     records: str
@@ -81,6 +83,8 @@ class ReplayPlan:
     timed: bool
     least_s: float
     parts: tuple[RankPart, ...] = ()
+    kernel_ns: int = 0
+    objects: str = ""
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ReplayPlan:
@@ -119,8 +123,12 @@ class Plan:
         replay: records to issue instead of drawn offsets; a window is one pass over them.
         numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
         foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
+        paced: windows begin and end with those of other ranks.
         spdk_mib: MiB of memory without huge pages for a namespace that SPDK drives, 0 = huge pages; None = no SPDK.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
+        windows: this many are measured, whatever their spread; None = until precision or time is reached.
+        warm_up_s: seconds of warm-up, at most; None = until windows are flat.
+        least_window_s: seconds below which a window is not believed (gate ``enough_io``).
         devices: kernel names of the physical devices. limited: numbers ("M:m") that an I/O limit may name.
     """
 
@@ -169,6 +177,10 @@ class Plan:
     node: int | None = None
     foreign_zeros: float | None = None
     spdk_mib: int | None = None
+    paced: bool = False
+    windows: int | None = None
+    warm_up_s: float | None = None
+    least_window_s: float = LEAST_WINDOW_S
 
     @property
     def blocks(self) -> int:

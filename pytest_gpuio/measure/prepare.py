@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,10 +13,12 @@ from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.machine import affinity
+from pytest_gpuio.measure.daemons import find_daemons
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.libraries import LIBRARIES
-from pytest_gpuio.measure.placement import NEAR, buffer_node, ordered_cpus, wanted_nodes
-from pytest_gpuio.measure.plan import LEAST_DEPTHS, Copies, Plan, ReplayPlan, VerifyMode
-from pytest_gpuio.measure.records import check_model
+from pytest_gpuio.measure.placement import buffer_node, ordered_cpus, wanted_nodes
+from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, ReplayPlan
+from pytest_gpuio.measure.records import check_model, model_gpus
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
@@ -28,34 +30,6 @@ from pytest_gpuio.targets import (
     memory_mib,
     target_file,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How much effort a run spends; the named ones are in :data:`PROFILES`.
-
-    Attributes:
-        size: bytes of a target's data region.
-        precision: wanted relative half-width of the mean's 95 % confidence interval.
-        max_time: seconds of measured windows per cell.
-        window_s: seconds a window lasts at least.
-    """
-
-    name: str
-    size: int
-    precision: float
-    max_time: float
-    window_s: float
-
-
-PROFILES: Final = {
-    profile.name: profile
-    for profile in (
-        Profile("quick", size=1 << 30, precision=0.05, max_time=1.0, window_s=0.25),
-        Profile("standard", size=8 << 30, precision=0.02, max_time=10.0, window_s=0.25),
-        Profile("thorough", size=32 << 30, precision=0.01, max_time=60.0, window_s=0.5),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +65,6 @@ class Subject:
     path: DataPath
     workload: AnyWorkload
     arrivals: Arrivals = CLOSED
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """A profile after the user's own options, and what else shapes every plan of a run.
-
-    Attributes:
-        region_bytes: bytes every cell works on.
-        timeout_s: seconds after which a window is stuck, None = from its bytes.
-        arrival_wait: how an open loop waits. knobs: engine settings the user switched.
-        sq_idle_ms: milliseconds a submission poller spins without work. daemons: process ids outside.
-        allow_destroy: raw devices that may be overwritten, as the user named them. force: whatever they carry.
-        numa: where workers and buffers lie: ``near`` the device, ``any``, or the number of a node.
-        gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
-    """
-
-    profile: str
-    region_bytes: int
-    precision: float
-    max_time: float
-    window_s: float
-    seed: int
-    verify: VerifyMode
-    timeout_s: float | None = None
-    arrival_wait: Literal["sleep", "spin"] = "sleep"
-    knobs: Mapping[str, bool] = field(default_factory=dict)
-    sq_idle_ms: int = 50
-    daemons: tuple[int, ...] = ()
-    allow_destroy: tuple[str, ...] = ()
-    force: bool = False
-    numa: str = NEAR
-    gpus: tuple[int, ...] = ()
-    copies: Copies = field(default_factory=Copies)
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
@@ -201,8 +142,13 @@ def check_before_layout(subject: Subject, file: Path, effort: Effort) -> None:
     if not 1 <= cell.submit_batch <= cell.qd or not 1 <= cell.reap_batch <= cell.qd:
         raise ConfigError(f"batch {cell.batch} must lie between 1 and the queue depth {cell.qd}.")
     if isinstance(workload, RecordModel):
-        check_model(cell, path, file)
+        check_model(workload, cell, path, file)
         return
+    if path.framework:
+        raise CapabilityMissing(
+            f"{path.name} saves and loads whole files of an application, not streams of requests: it has no part in "
+            f"{cell.workload}; try pretrain/checkpoint_ranks, pretrain/checkpoint_restore or inference/cold_start."
+        )
     if path.engine in LIBRARIES:
         check_library(subject, effort)
     if workload.round == "region" and path.moves_data:
@@ -306,8 +252,9 @@ def make_plan(
     cell, path, workload = subject.cell, subject.path, subject.workload
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    # Each rank has the cell's jobs.
-    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    processes = len(replay.parts) or 1 if replay is not None else 1
+    # Each rank has the cell's jobs, and one of its GPUs.
+    workers = cell.workers if replay is None else cell.jobs * processes
     cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
@@ -358,16 +305,25 @@ def make_plan(
         sq_idle_ms=effort.sq_idle_ms,
         arrivals=str(subject.arrivals),
         arrival_wait=effort.arrival_wait,
-        daemons=effort.daemons,
+        daemons=_daemons(path, medium, effort),
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
-        gpus=choose_gpus(cell, effort.gpus),
+        gpus=choose_gpus(cell, effort.gpus) if replay is None else model_gpus(cell, effort.gpus, processes),
         cufile=path.cufile,
         copies=effort.copies,
         replay=replay,
         spdk_mib=None if path.file else spdk_memory(cell, Path(prepared.path)),
+        windows=effort.windows,
+        warm_up_s=effort.warm_up_s,
+        least_window_s=effort.least_window_s,
     )
+
+
+def _daemons(path: DataPath, medium: Medium, effort: Effort) -> tuple[int, ...]:
+    """Those the user named, and those that serve the target's file system, whatever the data path."""
+    found = find_daemons(medium.file_system) if path.moves_data else ()
+    return (*effort.daemons, *(pid for pid in found if pid not in effort.daemons))
 
 
 @dataclass(frozen=True, slots=True)

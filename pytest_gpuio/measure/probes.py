@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pytest_gpuio import engine
@@ -11,6 +12,7 @@ from pytest_gpuio.core.errors import GpuioError, errno_text
 from pytest_gpuio.core.spdk_address import spdk_address
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.measure import cufile
+from pytest_gpuio.measure.frameworks import FRAMEWORKS
 from pytest_gpuio.measure.libraries.kvikio import import_kvikio
 from pytest_gpuio.measure.libraries.nixl import check_plugin
 from pytest_gpuio.media import MEMORY_FILE_SYSTEMS, classify, top_device
@@ -96,6 +98,16 @@ def _spdk_target(target: str) -> str | None:
     )
 
 
+def _usrbio_target(target: str) -> str | None:
+    if spdk_address(target) is not None:
+        return f"{target} is driven from user space: usrbio needs a folder or file below a mount of 3FS"
+    path = Path(target).absolute()
+    while not path.exists():
+        path = path.parent
+    engine.accepts_usrbio(path)
+    return None
+
+
 def _file_io(target: str) -> str | None:
     if spdk_address(target) is not None:
         return f"{target} is driven from user space: use --gpuio-datapath=spdk, or the kernel's device as target"
@@ -117,6 +129,8 @@ _OF_MACHINE: Final[Mapping[str, Callable[[], object]]] = {
     "cufile": partial(cufile.opened, "compat"),
     "gds": partial(cufile.opened, "strict"),
     "kvikio": import_kvikio,
+    "torch": FRAMEWORKS["torch_dcp"],
+    "safetensors": FRAMEWORKS["safetensors"],
     "nixl_posix": partial(check_plugin, "nixl_posix"),
     "nixl_gds": partial(check_plugin, "nixl_gds"),
     "nixl_gds_mt": partial(check_plugin, "nixl_gds_mt"),
@@ -131,4 +145,5 @@ _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,
     "spdk_target": _spdk_target,
+    "usrbio_target": _usrbio_target,
 }

@@ -79,6 +79,17 @@ def parse_stat(text: bytes) -> Kin | None:
     return Kin(int(words[1]), (int(words[13]) + int(words[14])) * _TICK_NS)
 
 
+def called_bytes() -> int | None:
+    """Bytes that this process's read and write calls have moved; None where the kernel does not count them."""
+    found = re.findall(r"^[rw]char: (\d+)$", slurp("/proc/self/io") or "", re.MULTILINE)
+    return sum(map(int, found)) if found else None
+
+
+def growth(before: int | None, after: int | None) -> int | None:
+    """What a count grew by; None where it is unknown at one of the two looks."""
+    return None if before is None or after is None else after - before
+
+
 def process_name(pid: int) -> str:
     """Name of a process; ``ended`` when it is gone."""
     name = slurp(f"/proc/{pid}/comm")

@@ -6,14 +6,14 @@ import os
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_gpuio.core.errors import TargetError, errno_text
 from pytest_gpuio.engine import Replay
 from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
-from pytest_gpuio.targets import direct_alignment, lay_out, open_target
+from pytest_gpuio.targets import check_space, direct_alignment, lay_out, make_model_folder, open_target
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -36,8 +36,8 @@ def fixed_ios(plan: Plan, schedule: Sequence[int] | None) -> int | None:
 
 @contextmanager
 def opened_files(plan: Plan, replay: ReplayPlan) -> Iterator[tuple[int, ...]]:
-    """A descriptor for each file of the model, open as the plan asks; -1 each for a path that moves no data."""
-    if plan.path is None:
+    """A descriptor for each file of the model, open as the plan asks; -1 each where nothing of ours opens them."""
+    if plan.path is None or replay.objects:
         yield (-1,) * len(replay.files)
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -50,6 +50,14 @@ def opened_files(plan: Plan, replay: ReplayPlan) -> Iterator[tuple[int, ...]]:
             fds.append(open_target(file.path, writable=writable, direct=direct, dsync=plan.dsync))
             stack.callback(os.close, fds[-1])
         yield tuple(fds)
+
+
+def rank_plan(plan: Plan, rank: int) -> Plan:
+    """What one of the ranks does: an equal share of the jobs, on CPUs of its own."""
+    assert plan.replay is not None
+    each = plan.jobs // len(plan.replay.parts)
+    mine = slice(rank * each, (rank + 1) * each)
+    return replace(plan, jobs=each, cpus=plan.cpus[mine], sq_cpus=plan.sq_cpus[mine], gpus=plan.gpus[mine])
 
 
 def load_part(replay: ReplayPlan, part: RankPart, fds: tuple[int, ...]) -> Replay:
@@ -81,9 +89,12 @@ def lay_out_files(folder: str, files: Sequence[Sequence[Any]], emit: Emit, stop:
 
     Raises:
         TargetError: a folder cannot be made, or a file is not ours.
+        ConfigError: there is no room for all of them.
     """
     total, done = sum(size for _, size in files), 0
     found: list[dict[str, Any]] = []
+    make_model_folder(Path(folder))
+    check_space([(str(Path(folder, name)), size) for name, size in files])
     for name, size in files:
         path = Path(folder, name)
         try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
+from pytest_gpuio.core.errors import CapabilityMissing, CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.datapaths.spdk import SPDK
@@ -20,10 +21,12 @@ from pytest_gpuio.machine import hypervisor, numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
+from pytest_gpuio.measure.effort import Effort
+from pytest_gpuio.measure.gpu_placement import ordered_gpus
+from pytest_gpuio.measure.pace import Pacer
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
-    Effort,
     PreparedTarget,
     Subject,
     check_before_layout,
@@ -38,8 +41,8 @@ from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import RecordModel, Workload
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.results.record import CellRecord
-from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify
+from pytest_gpuio.results.record import CellRecord, Replayed
+from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify, leftovers
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
 #: (what is going on, values): for a live line; called in the parent, between the child's windows.
@@ -78,6 +81,16 @@ def family_env(family: str) -> Mapping[str, str]:
     return {"LD_LIBRARY_PATH": folder if not rest else f"{folder}:{rest}"}
 
 
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A measured cell that no gate voided, before its record is made; ``replayed`` is a model's."""
+
+    context: Context
+    seen: gates.Observed
+    gates: tuple[gates.GateResult, ...]
+    replayed: Replayed | None = None
+
+
 class VoidCell(CellVoid):
     """A void with what every gate found, in sentences."""
 
@@ -93,22 +106,32 @@ class Session:
         effort: size, precision and time of every cell.
         media: the medium of each target name.
         targets: the path of each target name.
+        env: variables that measuring children are started with.
     """
 
-    def __init__(self, effort: Effort, targets: Mapping[str, Path], media: Mapping[str, Medium]) -> None:
+    def __init__(
+        self,
+        effort: Effort,
+        targets: Mapping[str, Path],
+        media: Mapping[str, Medium],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._effort = effort
         self._targets = targets
         self._media = media
-        self._children = Children(CHILD_MODULE, env_of=family_env)
+        self._children = Children(CHILD_MODULE, env=env, env_of=family_env)
         self._prepared: dict[Path, PreparedTarget] = {}
         #: Files of models by folder, names and sizes.
         self._laid: dict[object, Any] = {}
+        self._modelled: list[Path] = []
         self._identities = {name: _identity(path) for name, path in targets.items()}
         #: Children that wait in the kernel for a target's device, and cannot be killed.
         self._waiting: dict[str, frozenset[int]] = {}
         self._capabilities = Resolver(self._probe)
         self._gpus: tuple[Mapping[str, Any], ...] | None = None
         self._virtual = hypervisor(Path("/")) is not None
+        #: Makes what keeps a cell's windows in step with other ranks; None = there are none.
+        self.pacer_of: Callable[[Plan], Pacer] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +144,11 @@ class Session:
     def close(self) -> None:
         """End every child; bounded."""
         self._children.close_all()
+
+    @property
+    def modelled(self) -> Sequence[Path]:
+        """Targets below which files of models were laid out or found."""
+        return tuple(dict.fromkeys(self._modelled))
 
     @property
     def bad_ends(self) -> Sequence[str]:
@@ -172,10 +200,30 @@ class Session:
             return nothing | {"reason": f"opening cuFile did not survive: {error}"}
         return dict(found)
 
+    def _effort_for(self, cell: Cell) -> Effort:
+        """The effort with the GPUs that the cell's target is near to or far from, where that was asked for.
+
+        Raises:
+            CapabilityMissing: distances are not known.
+        """
+        effort = self._effort
+        if not effort.gpu_order or not cell.gpus:
+            return effort
+        bus_ids = [str(gpu["bus_id"]) for gpu in self.gpus()]
+        return replace(effort, gpus=ordered_gpus(effort.gpu_order, bus_ids, self._media[cell.target].devices))
+
     def _too_few_gpus(self, cell: Cell) -> str | None:
         if not cell.gpus:
             return None
-        there, last = len(self.gpus()), max(choose_gpus(cell, self._effort.gpus))
+        try:
+            allowed = self._effort_for(cell).gpus
+        except CapabilityMissing as error:
+            return str(error)
+        if self._effort.gpu_order and len(allowed) < cell.gpus:
+            return (
+                f"--gpuio-gpu={self._effort.gpu_order}: {len(allowed)} of the GPUs are, and the cell has {cell.gpus}."
+            )
+        there, last = len(self.gpus()), max(choose_gpus(cell, allowed))
         if last < there:
             return None
         return (
@@ -256,17 +304,19 @@ class Session:
         deadline_s: float,
         silence_s: float | None = None,
         progress: Progress,
+        pacer: Pacer | None = None,
     ) -> Any:
         """One request to a family's child, which is replaced when it did not survive or cannot be trusted any more."""
+        child = self._children.get(family)
 
         def forward(event: str, values: Mapping[str, Any]) -> None:
             if event == "progress":
                 progress(values)
+            elif event == "pace" and pacer is not None:
+                child.answer(*pacer(values["values"]).encode(values["number"]))
 
         try:
-            return self._children.get(family).request(
-                op, dict(params), deadline_s=deadline_s, silence_s=silence_s, on_event=forward
-            )
+            return child.request(op, dict(params), deadline_s=deadline_s, silence_s=silence_s, on_event=forward)
         except (ChildDied, EngineError):
             self._children.replace(family)
             raise
@@ -281,31 +331,51 @@ class Session:
             ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
             KeyboardInterrupt: the user stopped it; the child was told.
         """
+        return self.record(self.observe(subject, progress))
+
+    def record(self, found: Observation) -> CellRecord:
+        """The record of a judged observation."""
+        return record(found.context, found.seen, found.gates, found.replayed)
+
+    def observe(self, subject: Subject, progress: Progress) -> Observation:
+        """Measure a cell and judge it, without making its record.
+
+        Raises:
+            VoidCell: as :meth:`measure`; and so on.
+        """
         medium = self._media[subject.cell.target]
+        effort = self._effort_for(subject.cell)
         if isinstance(subject.workload, RecordModel):
-            with Exchange() as exchange:
-                replay, prepared, plan = self._plan_model(subject, subject.workload, exchange, self._effort, progress)
+            with ExitStack() as stack:
+                exchange = stack.enter_context(Exchange())
+                replay, prepared, plan = self._plan_model(subject, exchange, effort, progress, stack)
                 seen, results = self._observe(subject, plan, progress)
                 cpu_s = cpu_seconds(seen)
-                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s)
-                return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
-        prepared = self._prepare(subject, self._effort, progress)
-        plan = make_plan(subject, prepared, medium, self._effort)
+                alone = seen.outcome["compute_alone_ns"]
+                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s, alone)
+                context = Context(subject.cell, prepared, medium, self._effort.profile)
+                return Observation(context, seen, results, figures)
+        prepared = self._prepare(subject, effort, progress)
+        plan = make_plan(subject, prepared, medium, effort)
         seen, results = self._observe(subject, plan, progress)
-        return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
+        return Observation(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
 
     def _plan_model(
         self,
         subject: Subject,
-        model: RecordModel,
         exchange: Exchange,
         effort: Effort,
         progress: Progress,
+        stack: ExitStack,
         *,
         most_groups: int | None = None,
     ) -> tuple[ReplaySet, PreparedTarget, Plan]:
-        """A model's records, its files laid out, and the plan of one pass over all groups or the first ones."""
-        cell, path = subject.cell, subject.path
+        """A model's records, its files laid out, and the plan of one pass over all groups or the first ones.
+
+        A framework makes its own files, in a folder that is removed when the stack is closed.
+        """
+        cell, path, model = subject.cell, subject.path, subject.workload
+        assert isinstance(model, RecordModel)
         folder = folder_of(self._targets[cell.target], model)
         check_before_layout(subject, folder, effort)
         alignment = None
@@ -313,6 +383,12 @@ class Session:
             known = direct_alignment(nearest_existing(folder))
             alignment = None if known is None else known.offset
         replay = make_set(model, cell, alignment, effort.max_time)
+        if path.framework:
+            own = stack.enter_context(leftovers.own_folder(folder, path.name))
+            self._modelled.append(self._targets[cell.target])
+            prepared = replace(NO_TARGET, path=str(own), data_bytes=replay.records.files.bytes)
+            ours = exchange.plan(replay, no_files(replay.records), own)
+            return replay, prepared, make_plan(subject, prepared, self._media[cell.target], effort, ours)
         if most_groups is not None:
             # The first groups of one rank: in one process.
             first = replay.records.of_rank(0)
@@ -321,6 +397,7 @@ class Session:
         if path.moves_data:
             names, sizes = replay.records.files.names, [int(size) for size in replay.records.files.sizes]
             key = (folder, names, tuple(sizes))
+            self._modelled.append(self._targets[cell.target])
             if key not in self._laid:
                 self._laid[key] = self._ask(
                     "layout",
@@ -338,7 +415,11 @@ class Session:
                 str(folder), files[0].data_offset, data_bytes, files[0].pattern_seed, **known_of_files
             )
         medium = self._media[cell.target]
-        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files))
+        return (
+            replay,
+            prepared,
+            make_plan(subject, prepared, medium, effort, exchange.plan(replay, files, gpus=cell.gpus)),
+        )
 
     def _observe(
         self, subject: Subject, plan: Plan, progress: Progress
@@ -351,7 +432,13 @@ class Session:
         cell, path = subject.cell, subject.path
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
+        pacer = None if self.pacer_of is None else self.pacer_of(plan)
+        plan = replace(plan, paced=pacer is not None)
         family = child_family(cell, path, self._targets[cell.target])
+        if plan.gpus and plan.replay is not None and plan.replay.parts:
+            # Its ranks are forks of it, and CUDA works in none of a process that has used CUDA.
+            family = f"{family}-ranks"
+            self._children.replace(family)
         before = self._children.given_up
         try:
             outcome = self._ask(
@@ -361,6 +448,7 @@ class Session:
                 deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
                 silence_s=_SETUP_S + window_s,
                 progress=progress,
+                pacer=pacer,
             )
         except (ChildDied, EngineError):
             self._waiting[cell.target] = self._waiting.get(cell.target, frozenset()) | (
@@ -395,13 +483,14 @@ class Session:
         Raises:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
-        effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
+        effort = self._effort_for(subject.cell)
+        effort = replace(effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
         if isinstance(subject.workload, Workload):
             subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         if isinstance(subject.workload, RecordModel):
-            with Exchange() as exchange:
-                model = subject.workload
-                *_, plan = self._plan_model(subject, model, exchange, effort, progress, most_groups=_SMOKE_GROUPS)
+            with ExitStack() as stack:
+                exchange = stack.enter_context(Exchange())
+                *_, plan = self._plan_model(subject, exchange, effort, progress, stack, most_groups=_SMOKE_GROUPS)
                 return self._smoke(subject, plan)
         prepared = self._prepare(subject, effort, progress)
         return self._smoke(subject, make_plan(subject, prepared, self._media[subject.cell.target], effort))

@@ -45,7 +45,7 @@ def take(cpus: Sequence[int], devices: Sequence[str], root: str = "/") -> Snapsh
     """
     base = root.rstrip("/")
     times = _cpu_times(base, frozenset(cpus))
-    temperatures, hot = _temperatures(base, devices)
+    degrees, hot = temperatures(devices, root)
     return Snapshot(
         cpus=tuple(sorted(times)),
         ticks=sum(total for total, _ in times.values()),
@@ -53,7 +53,7 @@ def take(cpus: Sequence[int], devices: Sequence[str], root: str = "/") -> Snapsh
         cpu_throttles=_cpu_throttles(base, times),
         quota_stops=_quota_stops(base),
         waits=_waits(base),
-        temperatures=temperatures,
+        temperatures=degrees,
         hot=hot,
     )
 
@@ -206,8 +206,9 @@ def _waits(base: str) -> dict[int, tuple[str, int]]:
     return found
 
 
-def _temperatures(base: str, devices: Sequence[str]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Degrees by device, and the devices that are too hot, from the kernel's hwmon of the drive."""
+def temperatures(devices: Sequence[str], root: str = "/") -> tuple[dict[str, float], tuple[str, ...]]:
+    """Degrees Celsius by device, and the devices that are too hot, from the kernel's hwmon of the drive."""
+    base = root.rstrip("/")
     found: dict[str, float] = {}
     hot = []
     for device in devices:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_gpuio.core.drift import Drift, find
+from pytest_gpuio.measure.binned import unpack
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.stopping import relative_ci
 from pytest_gpuio.results import histogram
@@ -112,7 +113,7 @@ def _latency(outcome: Mapping[str, Any]) -> LatencyView | None:
     if not latency or not latency["lat"]["count"]:
         return None
     lat = latency["lat"]
-    median = histogram.quantile(histogram.from_lists(lat), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
+    median = histogram.quantile(unpack(lat["bins"]), 0.5, lat["min_ns"], lat["max_ns"], overflow=lat["overflow"])
     # Before submit and reaped, each with the counter's own stamp beside it; after submit where that is observed.
     stamps = 3 if latency["slat"]["count"] else 2
     return LatencyView(lat["min_ns"], lat["sum_ns"] / lat["count"], median or 0, stamps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_gpuio.phases.durability import Durability
 from pytest_gpuio.phases.model import RecordModel
 from pytest_gpuio.phases.parameter import Parameter
-from pytest_gpuio.phases.registry import WORKLOADS, AnyWorkload, get, match, register
+from pytest_gpuio.phases.registry import WORKLOADS, AnyWorkload, get, match, register, with_parameters
 from pytest_gpuio.phases.workload import Order, Round, Workload
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "get",
     "match",
     "register",
+    "with_parameters",
 ]

@@ -11,10 +11,11 @@ from pytest_gpuio.phases.parameter import SCALE, SEED, Parameter, Value, check_n
 from pytest_gpuio.phases.workload import check_identity
 
 if TYPE_CHECKING:
+    from pytest_gpuio.phases.objects import Objects
     from pytest_gpuio.phases.records import Records
 
 #: What decides how good a data path is for a workload; the summary shows it first.
-Deciding = Literal["utilization", "durable", "resident", "completion", "throughput"]
+Deciding = Literal["utilization", "durable", "resident", "completion", "stall", "throughput"]
 #: From values by name, ``scale`` and ``seed`` among them, to records; pure: the same values give the same records.
 Builder = Callable[[Mapping[str, Value]], "Records"]
 
@@ -28,14 +29,17 @@ class RecordModel:
         build: makes the records.
         deciding: ``utilization`` (of the emulated accelerator, and GB/s per core), ``durable`` (seconds until the
             slowest rank's bytes are on the medium), ``resident`` (seconds until all is loaded), ``completion`` (p99 of
-            groups, and the share of them in their time limits) or ``throughput`` (bytes per second).
+            groups, and the share of them in their time limits), ``stall`` (seconds that steps lose to each save in the
+            background) or ``throughput`` (bytes per second).
         parameters: beside ``scale`` and ``seed``, which every model has.
         scale: default factor on bytes of files and amount of work, never on request sizes; 1 is the real thing.
         bs: largest request in bytes: longer records are sent in pieces of it. qd: requests in flight per job.
         jobs: worker threads per rank. writes: some records write.
         durability: ``fsync`` when the records hold fsyncs, else ``none``; a word in ids.
         concurrency: chains at work at the same time in a closed loop; 0 = all.
+        by_name: chosen by its whole name only, never by a pattern: it needs a file of the user's.
         note: shown with every result: ``not an MLPerf submission``.
+        objects: what an application would save or load instead; None = a framework has no part in it.
         chosen: parameters that differ from their defaults, in the order of ``parameters``.
 
     Raises:
@@ -55,6 +59,8 @@ class RecordModel:
     writes: bool = False
     durability: Literal["none", "fsync"] = "none"
     concurrency: int = 0
+    by_name: bool = False
+    objects: Callable[[Mapping[str, Value]], Objects] | None = None
     note: str = ""
     chosen: tuple[tuple[str, Value], ...] = ()
 

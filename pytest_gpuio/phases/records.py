@@ -24,7 +24,7 @@ FSYNC: Final = 2
 OPS: Final = ("read", "write", "fsync")
 #: Columns with one value per record (``group`` apart), and per group.
 RECORD_COLUMNS: Final = ("op", "file", "offset", "length", "barrier", "stage")
-GROUP_COLUMNS: Final = ("time_ns", "compute_ns", "chain")
+GROUP_COLUMNS: Final = ("time_ns", "compute_ns", "apart_ns", "chain")
 
 _MOST_NS: Final = 10**15
 
@@ -48,7 +48,10 @@ class Records:
         barrier: it waits for all earlier records of its group; bool. stage: index into ``stages``; uint8.
         group: of each record, ascending from 0 without gaps; uint32.
         time_ns: intended start of each group after the beginning, -1 = as soon as it may; shape (groups,), int64.
-        compute_ns: of the step that consumes the group; uint64. chain: of each group, each from 0 without gaps; uint32.
+        compute_ns: of the step that consumes the group; uint64.
+        apart_ns: what the group's request takes beside its I/O, which no window emulates and figures add: the prefill
+            that follows a fetch, the copy to the host that precedes a background save; -1 = nothing is known; int64.
+        chain: of each group, each from 0 without gaps; uint32.
         rank: of each chain; shape (chains,), uint16. prefetch: groups that may be ahead; uint16.
         stages: names of parts of a model that reports tell apart: ``("prefill", "decode")``.
     """
@@ -63,6 +66,7 @@ class Records:
     group: NDArray[np.uint32]
     time_ns: NDArray[np.int64]
     compute_ns: NDArray[np.uint64]
+    apart_ns: NDArray[np.int64]
     chain: NDArray[np.uint32]
     rank: NDArray[np.uint16]
     prefetch: NDArray[np.uint16]
@@ -82,6 +86,7 @@ class Records:
         stage: ArrayLike = 0,
         time_ns: ArrayLike = -1,
         compute_ns: ArrayLike = 0,
+        apart_ns: ArrayLike = -1,
         chain: ArrayLike | None = None,
         rank: ArrayLike = 0,
         prefetch: ArrayLike = 0,
@@ -100,6 +105,7 @@ class Records:
             stage: index into ``stages``, per record.
             time_ns: intended start or -1, per group.
             compute_ns: of the step that consumes it, per group.
+            apart_ns: of its request beside the I/O, per group; -1 = unknown.
             chain: of each group; None = each group is a chain of its own, so that none waits for another.
             rank: per chain.
             prefetch: per chain.
@@ -134,6 +140,7 @@ class Records:
             **columns,
             time_ns=_whole("time_ns", time_ns, groups, -1, _MOST_NS, "group").astype(np.int64),
             compute_ns=_whole("compute_ns", compute_ns, groups, 0, _MOST_NS, "group").astype(np.uint64),
+            apart_ns=_whole("apart_ns", apart_ns, groups, -1, _MOST_NS, "group").astype(np.int64),
             chain=of_chain.astype(np.uint32),
             rank=_whole("rank", rank, chains, 0, 65_535, "chain").astype(np.uint16),
             prefetch=_whole("prefetch", prefetch, chains, 0, 65_535, "chain").astype(np.uint16),
@@ -146,7 +153,7 @@ class Records:
         n, groups, chains = len(self.op), len(self.time_ns), len(self.rank)
         for names, size in (
             (("file", "offset", "length", "barrier", "stage", "group"), n),
-            (("compute_ns", "chain"), groups),
+            (("compute_ns", "apart_ns", "chain"), groups),
             (("prefetch",), chains),
         ):
             for name in names:
@@ -167,7 +174,7 @@ class Records:
         self._check_places()
         for column in (
             self.op, self.file, self.offset, self.length, self.barrier, self.stage, self.group, self.time_ns,
-            self.compute_ns, self.chain, self.rank, self.prefetch,
+            self.compute_ns, self.apart_ns, self.chain, self.rank, self.prefetch,
         ):  # fmt: skip
             column.flags.writeable = False
 
@@ -259,6 +266,17 @@ class Records:
 
         return replace(self, time_ns=np.full(self.groups, -1, np.int64))
 
+    def unchained(self) -> Records:
+        """The same as a closed loop in which no group waits for another: only the depth bounds them."""
+        import numpy as np
+
+        return replace(
+            self.untimed(),
+            chain=np.arange(self.groups, dtype=np.uint32),
+            rank=self.rank[self.chain],
+            prefetch=np.zeros(self.groups, np.uint16),
+        )
+
     def split(self, most: int) -> Records:
         """The same bytes with no record longer than ``most``; of the pieces only the first keeps a barrier.
 
@@ -334,6 +352,7 @@ class Records:
             group=new_group[self.group[rows]].astype(np.uint32),
             time_ns=self.time_ns[chosen],
             compute_ns=self.compute_ns[chosen],
+            apart_ns=self.apart_ns[chosen],
             chain=of_chain.astype(np.uint32),
             rank=self.rank[chains],
             prefetch=self.prefetch[chains],

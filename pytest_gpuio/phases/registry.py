@@ -63,15 +63,33 @@ def match(patterns: Iterable[str]) -> tuple[AnyWorkload, ...]:
     """
     parsed = [(pattern, *_parse(pattern)) for pattern in patterns]
     for pattern, bare, _ in parsed:
-        if not any(fnmatchcase(name, bare) for name in _registry):
+        if not any(_matches(workload, bare) for workload in _registry.values()):
             raise ConfigError(f"workload {pattern!r} matches none. {_suggest(bare)}")
     found: dict[str, AnyWorkload] = {}
-    for name, workload in _registry.items():
+    for workload in _registry.values():
         for pattern, bare, parameters in parsed:
-            if fnmatchcase(name, bare):
+            if _matches(workload, bare):
                 chosen = _with(workload, parameters, pattern)
                 found.setdefault(chosen.spelling, chosen)
     return tuple(found.values())
+
+
+def _matches(workload: AnyWorkload, pattern: str) -> bool:
+    if isinstance(workload, RecordModel) and workload.by_name:
+        return workload.name == pattern
+    return fnmatchcase(workload.name, pattern)
+
+
+def with_parameters(workload: AnyWorkload, values: Mapping[str, str]) -> AnyWorkload:
+    """A model with the parameters among ``values`` that it has and that its own spelling does not choose.
+
+    Raises:
+        ConfigError: a value that is none of the parameter's.
+    """
+    if not isinstance(workload, RecordModel):
+        return workload
+    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
+    return workload.with_values({name: text for name, text in values.items() if name in has})
 
 
 def _parse(spelling: str) -> tuple[str, Mapping[str, str]]:

@@ -61,7 +61,7 @@ def group_rows(
 ) -> list[tuple[str | None, list[dict[str, Any]]]] | None:
     """pytest-benchmark's groups; in ours a row's name is what the group's does not say. None without rows of ours."""
     from pytest_gpuio.report.compare_hooks import pytest_benchmark_group_stats
-    from pytest_gpuio.report.tables import within_workload
+    from pytest_gpuio.report.labels import within_workload
 
     if not any("gpuio" in bench["extra_info"] for bench in benchmarks):
         return None

@@ -96,7 +96,7 @@ def _chosen_workloads(definition: pytest.Item, run: Run, narrowed: Mapping[str, 
     if "gpuio_workload" in narrowed:
         wanted = phases.match([str(name) for name in narrowed["gpuio_workload"]])
         workloads = [workload for workload in wanted if workload.name in {other.name for other in workloads}]
-    return [_with_parameters(workload, run) for workload in workloads]
+    return [phases.with_parameters(workload, run.settings.parameters) for workload in workloads]
 
 
 def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyWorkload]:
@@ -107,17 +107,9 @@ def _all_workloads(run: Run, narrowed: Mapping[str, Sequence[Any]]) -> list[AnyW
     return [w for w in phases.WORKLOADS.values() if named or not isinstance(w, phases.RecordModel)]
 
 
-def _with_parameters(workload: AnyWorkload, run: Run) -> AnyWorkload:
-    """A model with the options' parameters, as far as it has them and its own mark does not say otherwise."""
-    from pytest_gpuio import phases
-
-    if not isinstance(workload, phases.RecordModel):
-        return workload
-    has = {parameter.name for parameter in workload.all_parameters}.difference(name for name, _ in workload.chosen)
-    return workload.with_values({name: text for name, text in run.settings.parameters.items() if name in has})
-
-
-def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]], *, user_space: bool) -> list[DataPath]:
+def _chosen_datapaths(
+    run: Run, narrowed: Mapping[str, Sequence[Any]], file_system: str | None, *, user_space: bool
+) -> list[DataPath]:
     """Those that were asked for, else those that mean something for a target; ``user_space``: SPDK drives it."""
     from pytest_gpuio import datapaths
 
@@ -126,7 +118,7 @@ def _chosen_datapaths(run: Run, narrowed: Mapping[str, Sequence[Any]], *, user_s
         return [datapaths.get(str(name)) for name in asked]
     if user_space:
         return [path for path in datapaths.DATAPATHS.values() if not path.file]
-    return [path for path in datapaths.DATAPATHS.values() if not path.by_name]
+    return [path for path in datapaths.DATAPATHS.values() if not path.by_name or file_system in path.file_systems]
 
 
 def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
@@ -140,6 +132,9 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
     Raises:
         ConfigError: unknown names, or a value that is not of its axis.
     """
+    if run.planned_cells is not None:
+        yield from _planned(definition, run, narrowed)
+        return
     asked = run.settings
     from pytest_gpuio.phases import RecordModel
 
@@ -154,7 +149,8 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
         jobs_axis = _numbers("gpuio_jobs", narrowed) or asked.jobs or (workload.jobs,)
         for target, place_of in targets:
             medium = run.media[target].name
-            chosen = _chosen_datapaths(run, narrowed, user_space=spdk_address(place_of) is not None)
+            user_space = spdk_address(place_of) is not None
+            chosen = _chosen_datapaths(run, narrowed, run.media[target].file_system, user_space=user_space)
             for path in (path for path in chosen if asked.cache in (None, *path.caches)):
                 depths = _numbers("gpuio_qd", narrowed) or asked.qd or (1 if path.synchronous else workload.qd,)
                 if path.synchronous and min(depths) > 1:
@@ -165,8 +161,24 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                 for (place, gpus), qd, bs, jobs, batch, loop in itertools.product(
                     memory, depths, sizes, jobs_axis, batches, loops
                 ):
-                    if not (path.synchronous and qd > 1) and max(batch) <= qd:
+                    if path.takes(qd=qd, batch=batch, destination=place):
                         yield Point(path, target, medium, workload, place, gpus, bs, qd, jobs, batch, loop)
+
+
+def _planned(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
+    """The cells of ``--gpuio-plan`` that the test is about."""
+    from pytest_gpuio import datapaths, phases
+    from pytest_gpuio.plugin.planned import chosen
+
+    marked = _workload_names(definition)
+    named = None if marked is None else [workload.spelling for workload in phases.match(marked)]
+    for planned in chosen(run.planned_cells or (), named, narrowed):
+        cell = planned.cell
+        batch = (cell.submit_batch, cell.reap_batch)
+        yield Point(
+            datapaths.get(cell.datapath), cell.target, cell.medium, phases.get(cell.workload), cell.destination,
+            cell.gpus, cell.bs, cell.qd, cell.jobs, batch, Arrivals.parse(planned.arrivals),
+        )  # fmt: skip
 
 
 def _memory(path: DataPath, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Destination, int]]:
@@ -264,7 +276,8 @@ def identify(point: Point, axes: Sequence[str], shared: frozenset[str], run: Run
             case "gpuio_arrivals":
                 if point.arrivals.kind != "closed":
                     parts.append(point.arrivals.label)
-    if cache_of(point.datapath, run) != "direct":
+    # Of a suite's own list of data paths each has a mode of its own, which one id cannot tell.
+    if "datapath" in axes and cache_of(point.datapath, run) != "direct":
         parts.append(cache_of(point.datapath, run))
     return "-".join(parts)
 
@@ -324,6 +337,7 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         cache=cache_of(datapaths.get(params["datapath"]), run),
         arrivals=Arrivals.parse(params["gpuio_arrivals"]).label,
         durability=workload.durability,
+        ranks=run.ranks,
     )
 
 
@@ -342,12 +356,10 @@ def mark(item: pytest.Item, run: Run) -> None:
 def _possible(cell: Cell, run: Run) -> bool:
     from pytest_gpuio import datapaths
 
-    return (
-        not (datapaths.get(cell.datapath).synchronous and cell.qd > 1)
-        and cell.destination in datapaths.get(cell.datapath).destinations
-        and max(cell.submit_batch, cell.reap_batch) <= cell.qd
-        and cell.medium == run.media[cell.target].name
-    )
+    path = datapaths.get(cell.datapath)
+    batch = (cell.submit_batch, cell.reap_batch)
+    possible = path.takes(qd=cell.qd, batch=batch, destination=cell.destination)
+    return possible and cell.medium == run.media[cell.target].name
 
 
 def filter_items(config: pytest.Config, items: list[pytest.Item], run: Run) -> None:

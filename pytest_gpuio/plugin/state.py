@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gpuio.plugin import settings as settings_module
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.measure import settings as settings_module
+from pytest_gpuio.plugin import planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
-    from pytest_gpuio.measure.prepare import Effort
+    from pytest_gpuio.measure.effort import Effort
     from pytest_gpuio.measure.session import Session
     from pytest_gpuio.media import Medium
     from pytest_gpuio.results.journal import Journal
     from pytest_gpuio.results.record import CellRecord
     from pytest_gpuio.results.run_file import Block, Failure, Skip, Void
+    from pytest_gpuio.sweep.expand import PlannedCell, Sweep
+    from pytest_gpuio.sweep.wire import Wire
 
 
 class Run:
@@ -26,7 +31,13 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings = settings_module.read(config)
+        self._plan = planned.load(config)
+        try:
+            self.settings = settings_module.read(
+                lambda name: planned.option(config, self._plan, name), config.invocation_params.dir
+            )
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
         self.voids: list[Void] = []
         self.skips: list[Skip] = []
@@ -47,7 +58,6 @@ class Run:
         """
         from pytest_gpuio import datapaths, phases
         from pytest_gpuio.capabilities import CAPABILITIES
-        from pytest_gpuio.core.errors import ConfigError
 
         if self._extended:
             return
@@ -76,6 +86,7 @@ class Run:
                 raise pytest.UsageError(
                     f"--gpuio-require: {name!r} is neither a capability nor a data path; known: {known}."
                 )
+        _ = self.sweep  # a target that is not the plan's is told now
 
     @cached_property
     def media(self) -> Mapping[str, Medium]:
@@ -87,39 +98,61 @@ class Run:
     @cached_property
     def effort(self) -> Effort:
         """The profile after the user's own options."""
-        from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies
-        from pytest_gpuio.measure.prepare import PROFILES, Effort
+        from pytest_gpuio.measure.effort import effort_of
 
-        asked, profile = self.settings, PROFILES[self.settings.profile]
-        return Effort(
-            profile=profile.name,
-            region_bytes=asked.size or profile.size,
-            precision=asked.precision or profile.precision,
-            max_time=asked.max_time or profile.max_time,
-            # A short budget means few windows, not windows that are too short to be believed.
-            window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
-            seed=asked.seed,
-            verify=asked.verify,
-            timeout_s=asked.timeout,
-            arrival_wait=asked.wait,
-            knobs=asked.knobs,
-            sq_idle_ms=asked.sq_idle_ms,
-            daemons=asked.daemons,
-            allow_destroy=asked.allow_destroy,
-            force=asked.force,
-            numa=asked.numa,
-            gpus=asked.gpu,
-            copies=Copies(**asked.copies),
-        )
+        return effort_of(self.settings) if self.sweep is None else self.sweep.effort
+
+    @cached_property
+    def sweep(self) -> Sweep | None:
+        """The plan of ``--gpuio-plan`` on this machine's targets."""
+        return None if self._plan is None else planned.place(self.config, self._plan, self.settings, self.media)
+
+    @cached_property
+    def planned_cells(self) -> Sequence[PlannedCell] | None:
+        """The cells of the plan, in its order; None without a plan."""
+        return None if self.sweep is None else planned.cells(self.sweep, self.note)
 
     @property
     def session(self) -> Session:
         """The measuring session; made on first use."""
         if self._session is None:
-            from pytest_gpuio.measure.session import Session
+            if self.settings.mpi:
+                from pytest_gpuio.sweep.ranks import RankSession
 
-            self._session = Session(self.effort, dict(self.settings.targets), self.media)
+                targets, asked = dict(self.settings.targets), self.settings
+                self._session = RankSession(self.wire, self.effort, targets, asked.lock_timeout)
+            else:
+                from pytest_gpuio.measure.session import Session
+
+                self._session = Session(self.effort, dict(self.settings.targets), self.media)
         return self._session
+
+    @cached_property
+    def wire(self) -> Wire:
+        """The other ranks of ``--gpuio-mpi``.
+
+        Raises:
+            pytest.UsageError: there is no MPI, or no other rank.
+        """
+        from pytest_gpuio.core.errors import ConfigError
+        from pytest_gpuio.sweep.wire import open_wire
+
+        try:
+            return open_wire()
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @property
+    def ranks(self) -> int:
+        """Processes that measure each cell."""
+        return self.wire.size if self.settings.mpi else 1
+
+    def serve(self) -> None:
+        """Measure what rank 0 says, until it is done."""
+        from pytest_gpuio.sweep.ranks import serve
+
+        self.register_extensions()
+        serve(self.wire)
 
     def take_lock(self) -> None:
         """Hold the host-wide lock until the run ends.
@@ -234,6 +267,7 @@ class Run:
             self._session.close()
             for end in self._session.bad_ends:
                 self.note(f"{end} What it had measured and checked before stands.")
+            self._tell_leftovers(self._session.modelled)
         if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
             return
         from pytest_gpuio.results.run_file import results, write_results
@@ -245,11 +279,39 @@ class Run:
             self._journal.close()
             self._journal.path.unlink()
 
+    def _tell_leftovers(self, targets: Collection[Path]) -> None:
+        """Say what files of models take below the targets that had some, or remove them."""
+        from pytest_gpuio.core.errors import TargetError
+        from pytest_gpuio.report import numbers
+        from pytest_gpuio.targets import leftovers
+
+        for target in targets:
+            try:
+                if self.settings.clean:
+                    models = target / leftovers.MODELS
+                    found = [one for one in leftovers.find(target) if models in one.path.parents]
+                    gone, size = leftovers.remove(found, target), sum(one.bytes for one in found)
+                    self.note(f"{gone:,} files of workload models ({numbers.si(size)}B) were removed from {target}")
+                    continue
+            except TargetError as error:
+                self.note(str(error))
+                continue
+            self.note(
+                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
+                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"gpuio clean {target} --models-only, removes them"
+            )
+
     def close(self) -> None:
         """End the children and release the lock."""
         if self._session is not None:
             self._session.close()
             self._session = None
+        if "wire" in self.__dict__ and self.wire.rank == 0:
+            from pytest_gpuio.sweep.ranks import dismiss
+
+            dismiss(self.wire)
+            del self.__dict__["wire"]
         self.drop_lock()
 
 

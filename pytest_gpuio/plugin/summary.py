@@ -27,12 +27,16 @@ def show(reporter: TerminalReporter, run: Run) -> None:
     """Write the section, if any cell had a fate."""
     if not (run.records or run.voids or run.failures or run.notes):
         return
+    from pytest_gpuio.report.deciding import decisions
     from pytest_gpuio.report.scaling import scaling_table
     from pytest_gpuio.report.tables import best_worst, results_table, voids_table
 
     width = max(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)
     reporter.section("gpuio", sep="-")
     if run.records:
+        told = decisions(run.records, width)
+        if told:
+            reporter.write_line(told)
         many = len(run.records) > MANY_ROWS
         reporter.write_line(best_worst(run.records, 5, width) if many else results_table(run.records, width))
     scaling = scaling_table(run.records, width)

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report import numbers
+from pytest_gpuio.report.deciding import deciding
+from pytest_gpuio.report.labels import cut_alike, folded, short_case, shorten, within_workload
 from pytest_gpuio.results.record import CellRecord, Cpu, GateClass, failed_gates
 from pytest_gpuio.results.run_file import Void
 
@@ -25,17 +26,6 @@ _BOX: Final = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=
 _HEADS: Final = ("GB/s", "IOPS", "p50", "p99", "p99.9", "cores", "GB/s/core", "")
 #: Reserved cores are shown when they exceed the used ones by this.
 _RESERVED_SHOWN: Final = 0.05
-#: Axes shown only when they differ from what nearly every cell has.
-_USUAL: Final = {
-    "target": "default",
-    "destination": "host",
-    "jobs": 1,
-    "batch": "1x1",
-    "cache": "direct",
-    "durability": "none",
-    "arrivals": "closed",
-    "gpus": 1,
-}
 
 
 def cell_line(record: CellRecord) -> str:
@@ -53,42 +43,8 @@ def cell_line(record: CellRecord) -> str:
     return " ".join(parts)
 
 
-def deciding(record: CellRecord, *, note: bool = True) -> str:
-    """What decides for a model's workload: ``p99 group 1.20ms, 3.1 % over 50 ms``; empty for streams."""
-    replay = record.get("replay")
-    if replay is None:
-        return ""
-    found, ranks, stalled = replay["deciding"], replay["ranks"], replay["stall"]
-    match found["metric"]:
-        case "utilization":
-            words = f"utilisation {found['value']:.1%}, {numbers.rate(record['cpu']['gb_per_s_per_core'])} GB/s/core"
-        case "durable":
-            words = f"durable in {numbers.duration(round(found['value'] * 1e9))}"
-        case "resident":
-            words = f"resident in {numbers.duration(round(found['value'] * 1e9))}"
-        case "completion_p99":
-            over = replay["completion"]["over_ms"]
-            limit = next((name for name in over if over[name] < 1.0), None)
-            words = f"p99 group {numbers.duration(round(found['value'] * 1e9))}"
-            words += f", {over[limit]:.1%} over {limit} ms" if limit else ""
-        case _:
-            words = f"{found['value'] / 1e9:.3g} GB/s"
-    if ranks["count"] > 1:
-        words += f", min rank {ranks['min_rank_gb_per_s']:.3g} GB/s"
-    if stalled is not None and stalled["stall_s"] and found["metric"] != "utilization":
-        words += f", stalled {stalled['stall_s']:.3g} s"
-    if replay["cpu_s_per_gb"] is not None:
-        words += f", {replay['cpu_s_per_gb']:.3g} CPU s/GB"
-    return words + (f" ({replay['note']})" if note and replay["note"] else "")
-
-
-def short_case(axes: Mapping[str, str | int]) -> str:
-    """A cell's axes in a few words: ``inference/kv_fetch io_uring nvme_ssd 64k qd32``; usual values are left out."""
-    return f"{axes['workload']} {within_workload(axes)}"
-
-
 def results_table(records: Sequence[CellRecord], width: int = 120, *, colour: bool = False) -> str:
-    """One row per cell, in the order given.
+    """One row per cell, in the order given; below headings where workloads are too long to stand in each row.
 
     Args:
         records: measured cells.
@@ -98,7 +54,21 @@ def results_table(records: Sequence[CellRecord], width: int = 120, *, colour: bo
     Returns:
         Lines that end in a newline; empty when there is no record.
     """
-    return _table([_row(record, short_case(record["axes"])) for record in records], records, width, colour=colour)
+    rows = [_row(record, short_case(record["axes"])) for record in records]
+    if rows and cut_alike([row[0] for row in rows], _room(rows, width)):
+        rows = _below_headings(records, _room(rows, width))
+    return _table(rows, records, width, colour=colour)
+
+
+def _below_headings(records: Sequence[CellRecord], room: int) -> list[tuple[str, ...]]:
+    workloads: dict[str, list[CellRecord]] = {}
+    for record in records:
+        workloads.setdefault(str(record["axes"]["workload"]), []).append(record)
+    rows: list[tuple[str, ...]] = []
+    for workload, cells in workloads.items():
+        rows += [(line, *[""] * len(_HEADS)) for line in folded(workload, room)]
+        rows += [_row(record, f"  {within_workload(record['axes'])}") for record in cells]
+    return rows
 
 
 def best_worst(records: Sequence[CellRecord], n: int = 3, width: int = 120, *, colour: bool = False) -> str:
@@ -118,15 +88,19 @@ def best_worst(records: Sequence[CellRecord], n: int = 3, width: int = 120, *, c
         workloads.setdefault(str(record["axes"]["workload"]), []).append(record)
     rows: list[tuple[str, ...]] = []
     shown: list[CellRecord] = []
+    headings: list[tuple[int, str]] = []
     for workload, cells in workloads.items():
         cells.sort(key=lambda record: record["gb_per_s"], reverse=True)
         best, worst = (cells[:n], cells[-n:]) if len(cells) > 2 * n else (cells, [])
-        rows.append((f"{workload}: {len(cells)} cells, best first", *[""] * len(_HEADS)))
+        headings.append((len(rows), f"{workload}: {len(cells)} cells, best first"))
         rows += [_row(record, f"  {within_workload(record['axes'])}") for record in best]
         if worst:
             rows.append((f"  ... {len(cells) - 2 * n} between ...", *[""] * len(_HEADS)))
             rows += [_row(record, f"  {within_workload(record['axes'])}") for record in worst]
         shown += best + worst
+    room = _room(rows, width) if rows else 0
+    for place, heading in reversed(headings):
+        rows[place:place] = [(line, *[""] * len(_HEADS)) for line in folded(heading, room)]
     return _table(rows, shown, width, colour=colour)
 
 
@@ -145,29 +119,17 @@ def voids_table(voids: Sequence[Void], width: int = 120, *, colour: bool = False
         return ""
     gates = max(len("gate"), *(len(void["gate"]) for void in voids))
     room = max(_SHORTEST_CASE, (width - gates - 2 * _GAP) // 2)
-    cases = [_shorten(short_case(void["axes"]), room) for void in voids]
+    cases = [short_case(void["axes"]) for void in voids]
+    alike = cut_alike(cases, room)
+    if not alike:
+        cases = [shorten(case, room) for case in cases]
     table = new_table()
-    table.add_column("void case", no_wrap=True)
+    table.add_column("void case", no_wrap=not alike, overflow="fold", max_width=room)
     table.add_column("gate", no_wrap=True)
     table.add_column("why", overflow="fold")
     for case, void in zip(cases, voids, strict=True):
         table.add_row(Text(case), Text(void["gate"], style="red"), Text(void["reason"]))
-    return render(table, max(width, max(map(len, cases)) + gates + 2 * _GAP + _SHORTEST_CASE), colour=colour)
-
-
-def within_workload(axes: Mapping[str, str | int]) -> str:
-    """What tells cells of one workload apart: ``io_uring virtual 64k qd32``."""
-    parts = [str(axes["datapath"]), str(axes["medium"])]
-    parts += [f"{axes[axis]}" for axis in ("target", "destination") if axes[axis] != _USUAL[axis]]
-    if axes.get("gpus", _USUAL["gpus"]) != _USUAL["gpus"]:
-        parts.append(f"gpus{axes['gpus']}")
-    parts += [format_size(int(axes["bs"])), f"qd{axes['qd']}"]
-    if axes["jobs"] != _USUAL["jobs"]:
-        parts.append(f"jobs{axes['jobs']}")
-    if axes["batch"] != _USUAL["batch"]:
-        parts.append(f"batch{axes['batch']}")
-    parts += [f"{axes[axis]}" for axis in ("cache", "durability", "arrivals") if axes[axis] != _USUAL[axis]]
-    return " ".join(parts)
+    return render(table, max(width, min(max(map(len, cases)), room) + gates + 2 * _GAP + _SHORTEST_CASE), colour=colour)
 
 
 def _row(record: CellRecord, case: str) -> tuple[str, ...]:
@@ -194,38 +156,29 @@ def _cores(cpu: Cpu) -> str:
     return numbers.cores(used)
 
 
+def _figures(rows: Sequence[tuple[str, ...]]) -> int:
+    """Columns that all figures take, gaps included."""
+    widths = [max(len(head), *(len(row[index]) for row in rows)) for index, head in enumerate(_HEADS, start=1)]
+    return sum(widths) + _GAP * len(_HEADS)
+
+
+def _room(rows: Sequence[tuple[str, ...]], width: int) -> int:
+    """Columns that are left for cases."""
+    return max(_SHORTEST_CASE, width - _figures(rows))
+
+
 def _table(rows: Sequence[tuple[str, ...]], records: Sequence[CellRecord], width: int, *, colour: bool) -> str:
     if not rows:
         return ""
-    widths = [max(len(head), *(len(row[index]) for row in rows)) for index, head in enumerate(_HEADS, start=1)]
-    figures = sum(widths) + _GAP * len(_HEADS)
-    room = max(_SHORTEST_CASE, width - figures)
+    room = _room(rows, width)
+    figures = _figures(rows)
     table = new_table()
     table.add_column("case", no_wrap=True)
     for head in _HEADS:
         table.add_column(head, no_wrap=True, justify="right" if head else "left")
     for case, *figures_of_row, flags in rows:
-        table.add_row(Text(_shorten(case, room)), *map(Text, figures_of_row), Text(flags, style="yellow"))
-    return _decisions(records, width) + render(table, room + figures, colour=colour) + _legend(records)
-
-
-def _decisions(records: Sequence[CellRecord], width: int) -> str:
-    """What decides for each model, ahead of the figures that every cell has."""
-    models = [record for record in records if "replay" in record]
-    if not models:
-        return ""
-    # Sizes follow in the table: here workload and data path, as far as they tell cells apart.
-    names = [f"{record['axes']['workload']} {record['axes']['datapath']}" for record in models]
-    words = [deciding(record, note=False) for record in models]
-    room = max(_SHORTEST_CASE, width - max(map(len, words)) - _GAP)
-    longest = min(max(map(len, names)), room)
-    lines = [f"{_shorten(name, room):<{longest}}  {text}\n" for name, text in zip(names, words, strict=True)]
-    notes: dict[str, list[str]] = {}
-    for record in models:
-        if record["replay"]["note"]:
-            notes.setdefault(record["replay"]["note"], []).append(record["replay"]["model"])
-    lines += [f"{note}: {', '.join(dict.fromkeys(names))}\n" for note, names in notes.items()]
-    return "".join(lines) + "\n"
+        table.add_row(Text(shorten(case, room)), *map(Text, figures_of_row), Text(flags, style="yellow"))
+    return render(table, room + figures, colour=colour) + _legend(records)
 
 
 def _legend(records: Iterable[CellRecord]) -> str:
@@ -244,14 +197,6 @@ def _legend(records: Iterable[CellRecord]) -> str:
 
 def _failed(record: CellRecord, gate_class: GateClass) -> list[str]:
     return [gate["gate"] for gate in failed_gates(record, gate_class)]
-
-
-def _shorten(text: str, room: int) -> str:
-    """Cut in the middle: the workload at one end and the sizes at the other tell cells apart."""
-    if len(text) <= room:
-        return text
-    tail = (room - 3) // 2
-    return f"{text[: room - 3 - tail]}...{text[-tail:]}"
 
 
 def new_table() -> Table:

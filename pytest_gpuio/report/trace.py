@@ -66,6 +66,30 @@ def converted_text(done: Mapping[str, Any]) -> str:
     return _joined([head, *_notes(done["notes"])])
 
 
+def projection_text(workload: str, found: Mapping[str, Any]) -> str:
+    """One line about a replay that is about to run.
+
+    Args:
+        workload: with its parameters.
+        found: of :func:`pytest_gpuio.measure.records.project`.
+    """
+    moved = [
+        f"{found[f'{op}s']:,} {op}s of {numbers.si(found[f'{op}_bytes'])}B"
+        for op in ("read", "write")
+        if found[f"{op}s"]
+    ]
+    text = f"gpuio: {workload} replays {' and '.join(moved)} on {numbers.si(found['file_bytes'])}B laid out for it; "
+    if found["span_s"] is None:
+        return text + "a pass lasts as long as the storage needs"
+    text += f"its times span {_seconds(found['span_s'])}"
+    if found["pass_groups"] == found["groups"]:
+        return text + ", and a pass replays all of it"
+    return text + (
+        f", of which a pass replays the first {_seconds(found['pass_s'])} ({found['pass_groups']:,} of "
+        f"{found['groups']:,} groups; all with --gpuio-max-time={max(round(found['max_time']), 1)}s, or use speed=)"
+    )
+
+
 _KINDS: Final = {"request": "requests", "block": "I/O"}
 
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_gpuio.core.errors import GpuioError
@@ -52,11 +52,6 @@ def bin_low(index: int) -> int:
 def bin_width(index: int) -> int:
     """Number of whole nanoseconds in a bin."""
     return 1 if index < _SUB else 1 << ((index >> SUB_BITS) - 1)
-
-
-def from_lists(values: Mapping[str, Sequence[int]]) -> dict[int, int]:
-    """Counts by bin index of what a measuring child sends: ``bins`` and their ``counts``."""
-    return dict(zip(values["bins"], values["counts"], strict=True))
 
 
 def quantile(bins: Mapping[int, int], q: float, min_ns: int, max_ns: int, *, overflow: int = 0) -> int:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
 import os
 import re
+import stat
+import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pytest_gpuio.core.errors import ConfigError, GpuioError
+from pytest_gpuio.core.errors import Busy, ConfigError, GpuioError, errno_text
 from pytest_gpuio.results import strict_json
 
 _LINE: Final = re.compile(rb'\{"crc":"(?P<crc>[0-9a-f]{8})","data":(?P<data>.*)\}', re.DOTALL)
+#: What every entry begins with; a key and a time are there in journals that a run may be resumed from.
+_HEAD: Final = re.compile(
+    rb'\{"kind":"(?P<kind>[a-z_]+)",(?:"key":"(?P<key>[0-9a-f]*)",)?(?:"at":(?P<at>[0-9.]+),)?"body":'
+)
+#: struct flock of 64-bit Linux: type, whence, start, length, process.
+_FLOCK: Final = "hhqqi4x"
+_KEY: Final = re.compile(r"[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,31 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """One line whose checksum is right, its body not looked into yet.
+
+    Attributes:
+        kind: what kind of thing happened. key: what it happened to, empty = nothing in particular.
+        at: seconds since 1970, 0 = the line does not say. number: of the line, from 1.
+        raw: the body as JSON text.
+    """
+
+    kind: str
+    key: str
+    at: float
+    number: int
+    raw: bytes
+
+    def body(self) -> Any:
+        """The body."""
+        return strict_json.loads(self.raw.decode("ascii"), source=f"line {self.number}")
+
+    def own_body(self) -> Any:
+        """The body, read faster: the checksum says that it is what a journal wrote, and that is strict JSON."""
+        return json.loads(self.raw)
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """What a journal holds.
 
@@ -46,12 +83,12 @@ class Contents:
 
 
 class Journal:
-    """A journal open for appending; made new by :meth:`create` or :meth:`create_in`, never opened again."""
+    """A journal open for appending: a new one of :meth:`create` or :meth:`create_in`, or one that goes on."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, size: int = 0) -> None:
         self.path = path
         self._fd = fd
-        self._size = 0
+        self._size = size
         self._unsynced = False
 
     @classmethod
@@ -94,19 +131,79 @@ class Journal:
                 return cls.create(path)
         raise ConfigError(f"folder {folder} holds 100 journals named {base}: clean it up.")
 
-    def append(self, kind: str, body: Mapping[str, Any], *, sync: bool = True) -> None:
+    @classmethod
+    def go_on(cls, path: str | os.PathLike[str]) -> tuple[Self, bool]:
+        """A journal that was left off, or a new one; nobody else can go on with it until it is closed.
+
+        A last line that was cut off is taken away: its writer died inside it, so nobody was told that it is kept.
+
+        Returns:
+            The journal, and whether its last line had to be repaired.
+
+        Raises:
+            Busy: another process goes on with it.
+            ConfigError: there is something that is no journal, or it cannot be opened.
+            GpuioError: a line other than a cut-off last one is corrupt.
+        """
+        path = Path(path)
+        fd = _open_to_go_on(path)
+        try:
+            try:
+                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK))
+            except (BlockingIOError, PermissionError):
+                raise Busy(
+                    f"another process is writing journal {path}: wait for it, look at it with "
+                    f"`gpuio sweep status --journal {path}`, or name another journal."
+                ) from None
+            good = sound_bytes(path)
+            size = os.fstat(fd).st_size
+            if good < size:
+                os.ftruncate(fd, good)
+                os.fsync(fd)
+            sync_directory(path.parent)
+        except OSError as error:
+            os.close(fd)
+            raise GpuioError(f"journal {path} cannot be gone on with: {errno_text(error.errno or 0)}.") from None
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd, good), good < size
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._size
+
+    def append(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        at: float | None = None,
+        sync: bool = True,
+    ) -> None:
         """Writes one entry; when this returns, it is on the medium, and so are those before it.
 
         Args:
-            kind: of the entry.
-            body: of the entry.
+            kind: what kind of thing happened, small letters.
+            body: what there is to say of it.
+            key: what it happened to, hexadecimal digits.
+            at: when, in seconds since 1970.
             sync: False = leave that to the next :meth:`sync`: the entry outlives this process, not yet a power cut.
 
         Raises:
             JsonError: the body holds a NaN, infinity or something JSON does not have; nothing is written.
             GpuioError: the line could not be written in full; what was written of it is taken back.
         """
-        data = strict_json.dumps({"kind": kind, "body": body}, what="entry").encode("ascii")
+        entry: dict[str, Any] = {"kind": kind}
+        if key is not None:
+            if not _KEY.fullmatch(key):
+                raise ValueError(f"key {key!r} is not made of hexadecimal digits")
+            entry["key"] = key
+        if at is not None:
+            entry["at"] = round(at, 6)
+        data = strict_json.dumps(entry | {"body": body}, what="entry").encode("ascii")
         line = b'{"crc":"%08x","data":%b}\n' % (zlib.crc32(data), data)
         try:
             left = memoryview(line)
@@ -116,9 +213,11 @@ class Journal:
             if sync:
                 self.sync()
         except OSError as error:
-            # A torn line in the middle would spoil the good ones after it. The file is ours: create() made it.
+            # A torn line in the middle would spoil the good ones after it. The file is ours: only journals get here.
             os.ftruncate(self._fd, self._size)
-            raise GpuioError(f"journal {self.path} cannot be written: {error.strerror}.") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            remedy = " Make room and go on: all entries before this one are kept." if full else ""
+            raise GpuioError(f"journal {self.path} cannot be written: {error.strerror}.{remedy}") from error
         self._size += len(line)
 
     def sync(self) -> None:
@@ -150,13 +249,54 @@ def read(path: str | os.PathLike[str]) -> Contents:
     Raises:
         GpuioError: it cannot be read, or a line other than a cut-off last one is corrupt; the text has its number.
     """
+    entries = tuple(Entry(line.kind, line.body()) for line in scan(path))
+    return Contents(entries, torn=sound_bytes(path) < Path(path).stat().st_size)
+
+
+def scan(path: str | os.PathLike[str]) -> Iterator[Line]:
+    """Line by line, in memory for one; a last line that was cut off is left out. Safe while another process appends.
+
+    Raises:
+        GpuioError: as :func:`read`.
+    """
+    for line, _ in _scan(path):
+        yield line
+
+
+def sound_bytes(path: str | os.PathLike[str]) -> int:
+    """Bytes up to the end of the last complete line; all lines are checked.
+
+    Raises:
+        GpuioError: as :func:`read`.
+    """
+    return max((end for _, end in _scan(path)), default=0)
+
+
+def _scan(path: str | os.PathLike[str]) -> Iterator[tuple[Line, int]]:
+    name, good = os.fspath(path), 0
     try:
-        lines = Path(path).read_bytes().split(b"\n")
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                good += len(line)
+                yield _line(line[:-1], f"{name}:{number}", number), good
+    except OSError as error:
+        raise GpuioError(f"journal {name} cannot be read: {error.strerror}.") from None
+
+
+def is_being_written(path: str | os.PathLike[str]) -> bool:
+    """Whether some process goes on with the journal now.
+
+    Raises:
+        GpuioError: it cannot be opened.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock(fcntl.F_RDLCK))
+            return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
     except OSError as error:
         raise GpuioError(f"journal {os.fspath(path)} cannot be read: {error.strerror}.") from None
-    rest = lines.pop()  # empty when the last line is complete
-    entries = [_entry(line, f"{os.fspath(path)}:{number}") for number, line in enumerate(lines, start=1)]
-    return Contents(tuple(entries), torn=bool(rest))
 
 
 def sync_directory(folder: Path) -> None:
@@ -172,12 +312,38 @@ def sync_directory(folder: Path) -> None:
         os.close(fd)
 
 
-def _entry(line: bytes, place: str) -> Entry:
+def _lock(kind: int) -> bytes:
+    """A lock on the whole file, as the kernel's open file descriptions own it: other descriptors do not drop it."""
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _open_to_go_on(path: Path) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        try:
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            fd = os.open(path, flags)
+    except OSError as error:
+        raise ConfigError(f"journal {path} cannot be opened: {error.strerror}.") from None
+    # What begins otherwise is no journal of ours, and is never written. One whose first line was cut off is.
+    head = os.pread(fd, 8, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else b"?"
+    if head != b'{"crc":"'[: len(head)]:
+        os.close(fd)
+        raise ConfigError(f"{path} exists and is no journal: it is left as it is; name another file.")
+    return fd
+
+
+def _line(line: bytes, place: str, number: int) -> Line:
     match = _LINE.fullmatch(line)
     if match is None:
         raise GpuioError(f"{place}: corrupt journal line: not of the form of one ({len(line)} bytes).")
-    found = zlib.crc32(match["data"])
+    data = match["data"]
+    found = zlib.crc32(data)
     if found != int(match["crc"], 16):
         raise GpuioError(f"{place}: corrupt journal line: checksum is {found:08x}, not {match['crc'].decode()}.")
-    data = strict_json.loads(match["data"].decode("ascii"), source=place)
-    return Entry(data["kind"], data["body"])
+    head = _HEAD.match(data)
+    if head is None:
+        raise GpuioError(f"{place}: corrupt journal line: its data begin with none of kind, key, time and body.")
+    key, at = head["key"] or b"", float(head["at"] or 0)
+    return Line(head["kind"].decode(), key.decode(), at, number, data[head.end() : -1])

@@ -312,7 +312,11 @@ class OpenLoop(TypedDict):
 
 
 class GpuShare(TypedDict):
-    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end."""
+    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end.
+
+    ``distance`` is from it to the farthest of the target's devices (``same_switch``, ``same_root_complex``,
+    ``same_node``, ``other_node``, ``unknown``), for the reason in ``evidence``; absent without devices.
+    """
 
     ordinal: int
     name: str
@@ -324,6 +328,8 @@ class GpuShare(TypedDict):
     seconds: float
     gb_per_s: float
     cpu_seconds: float
+    distance: NotRequired[str]
+    evidence: NotRequired[str]
 
 
 class Copies(TypedDict):
@@ -366,7 +372,12 @@ class Gpu(TypedDict):
 
 
 class Completion(TypedDict):
-    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits."""
+    """Groups of a model from when they might start to their last record's end; ``over_ms``: shares above limits.
+
+    They are those that a first token waits for, where a model has such, else all. ``ttft_share`` is what part of the
+    time to first token they are (fetch over fetch and prefill), of all together and at the median. ``stages`` tells
+    kinds of groups apart where there are several.
+    """
 
     groups: int
     mean_ns: float
@@ -375,12 +386,44 @@ class Completion(TypedDict):
     p99_ns: int
     max_ns: int
     over_ms: dict[str, float]
+    requests: NotRequired[int]
+    ttft_share: NotRequired[float | None]
+    ttft_share_p50: NotRequired[float | None]
+    stages: NotRequired[dict[str, dict[str, int]]]
+
+
+class Background(TypedDict):
+    """Saves in the background of steps: the copy to the host, what a save costs the steps, and when it is durable.
+
+    ``snapshot_s`` is computed (bytes over the speed of the copy), and part of both others.
+    """
+
+    snapshot_s: float
+    stall_s: float
+    durable_s: float
+
+
+class KernelSteps(TypedDict):
+    """Steps that kernels on the GPU computed, timed by the GPU.
+
+    A usual step of ``step_ns`` took ``alone_ns`` while no I/O went on, ``alone_drift`` is that after the measurement
+    over that before; all steps together were to take ``given_s`` and took ``took_s``. ``stretch`` is how much longer
+    they took than alone: above 1 is what the I/O took from them.
+    """
+
+    step_ns: int
+    alone_ns: float
+    alone_drift: float
+    given_s: float
+    took_s: float
+    stretch: float
 
 
 class StallRecord(TypedDict):
     """The emulated accelerator of the chain that fared worst.
 
-    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step.
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step. Without
+    ``kernel`` computing was time that passed.
     """
 
     utilization: float | None
@@ -388,6 +431,7 @@ class StallRecord(TypedDict):
     stall_s: float
     longest_stall_s: float
     steps_per_s: float
+    kernel: NotRequired[KernelSteps]
 
 
 class Ranks(TypedDict):
@@ -405,7 +449,7 @@ class Ranks(TypedDict):
 class Deciding(TypedDict):
     """The figure that decides between data paths for this workload."""
 
-    metric: Literal["utilization", "durable", "resident", "completion_p99", "throughput"]
+    metric: Literal["utilization", "durable", "resident", "completion_p99", "stall", "throughput"]
     value: float
     unit: Literal["share", "s", "B/s"]
     better: Literal["higher", "lower"]
@@ -439,6 +483,7 @@ class Replayed(TypedDict):
     ranks: Ranks
     cpu_s_per_gb: float | None
     deciding: Deciding
+    background: NotRequired[Background]
 
 
 class LongestWait(TypedDict):
@@ -555,6 +600,54 @@ class Cache(TypedDict):
 Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "detail": str})
 
 
+class HostRank(TypedDict):
+    """What one rank of a cell on several ranks did over its measured windows.
+
+    ``cpu_seconds`` are its measuring child's, ``cores_used`` those over ``seconds``; ``gpus`` are ordinals on its host.
+    ``clock_offset_s`` is its host's CLOCK_MONOTONIC less rank 0's, half the fastest round trip being the uncertainty;
+    ``clock_drift_s`` is how much the offset had changed at the cell's end.
+    """
+
+    rank: int
+    host: str
+    target: str
+    ios: int
+    bytes: int
+    seconds: float
+    gb_per_s: float
+    cpu_seconds: float
+    cores_used: float
+    gpus: list[int]
+    clock_offset_s: float
+    clock_uncertainty_s: float
+    clock_drift_s: float
+
+
+class Straggler(TypedDict):
+    """A rank well below the median rank's rate."""
+
+    rank: int
+    host: str
+    share_of_median_rate: float
+
+
+class HostRanks(TypedDict):
+    """Ranks, on one host or several, whose windows began at one time.
+
+    ``max_rank_s`` is the slowest rank's window (median over windows), ``min_rank_gb_per_s`` the slowest rank's rate,
+    ``start_spread_s`` the worst distance between the first and the last rank's start of a window.
+    """
+
+    count: int
+    hosts: int
+    max_rank_s: float
+    min_rank_gb_per_s: float
+    start_spread_s: float
+    clock_uncertainty_s: float
+    stragglers: list[Straggler]
+    each: list[HostRank]
+
+
 class CellRecord(TypedDict):
     """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
 
@@ -602,6 +695,7 @@ class CellRecord(TypedDict):
     cufile: NotRequired[CuFile]
     library: NotRequired[LibraryCalls]
     gpu_meter: NotRequired[GpuMeter]
+    ranks: NotRequired[HostRanks]
     gate_policy: NotRequired[dict[str, Any]]
 
 

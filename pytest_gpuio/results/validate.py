@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from pytest_gpuio.core.cell import AXES
+from pytest_gpuio.core.cell import AXES, GPUS, RANKS
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.results import histogram, journal, strict_json
@@ -23,6 +23,9 @@ _MOST_PROBLEMS: Final = 20
 
 #: Kinds of journal lines besides measured cells; the schema has a definition of each.
 _FATES: Final = frozenset({"start", "void", "skip", "failure"})
+#: Kinds whose body is the record of a cell, and kinds of a sweep's journal that only tell what went on.
+_RECORDS: Final = frozenset({"cell", "baseline", "precondition"})
+_TOLD: Final = frozenset({"rest", "end"})
 
 _QUANTILES: Final = (("p50_ns", 0.5), ("p90_ns", 0.9), ("p95_ns", 0.95), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
@@ -86,7 +89,9 @@ def _results_problems(content: dict[str, Any]) -> Iterator[str]:
 
 def _journal_problems(contents: journal.Contents) -> Iterator[str]:
     for number, entry in enumerate(contents.entries, start=1):
-        if entry.kind == "cell":
+        if entry.kind in _TOLD:
+            continue
+        if entry.kind in _RECORDS:
             problems = validate_cell(entry.body)
         elif entry.kind in _FATES:
             problems = list(_schema_problems(entry.kind, entry.body))
@@ -135,12 +140,25 @@ def _schema_problems(definition: str, value: Any) -> Iterator[str]:
         yield f"{place}: {message}" if place else message
 
 
+def _rank_problems(record: Mapping[str, Any]) -> Iterator[str]:
+    ranks = record["ranks"]
+    if not len(ranks["each"]) == ranks["count"] == record["axes"].get(RANKS):
+        yield f"ranks: {len(ranks['each'])} shares of {ranks['count']} ranks, axis {record['axes'].get(RANKS)}"
+    for name in ("ios", "bytes"):
+        whole = sum(share[name] for share in ranks["each"])
+        if whole != record[name]:
+            yield f"ranks: shares of {name} add up to {whole}, not {record[name]}"
+
+
 def _cell_problems(record: Mapping[str, Any]) -> Iterator[str]:
     """Disagreements inside a record that fits the schema."""
     axes, windows, latency, cpu = record["axes"], record["windows"], record["latency"], record["cpu"]
-    parts = [f"{axis}={format_size(axes[axis]) if axis == 'bs' else axes[axis]}" for axis in AXES]
+    there = [*AXES, *(axis for axis in (GPUS, RANKS) if axis in axes)]
+    parts = [f"{axis}={format_size(axes[axis]) if axis == 'bs' else axes[axis]}" for axis in there]
     if record["case"] != "|".join([record["suite"], *parts]):
         yield f"case {record['case']!r} is not its suite and axes"
+    if "ranks" in record:
+        yield from _rank_problems(record)
     if record["phase"] != axes["workload"].partition("/")[0]:
         yield f"phase {record['phase']!r} is not the one of workload {axes['workload']!r}"
     for axis in ("datapath", "qd", "bs"):

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import mmap
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -90,8 +90,8 @@ def lay_out(
     wanted = round_up(data_bytes, DATA_MULTIPLE)
     opened = _open_ours(name)
     if opened is None:
-        _check_space(name, wanted, already=0)
-        _make_directory(Path(name).parent)
+        check_space([(name, wanted)])
+        make_directory(Path(name).parent)
         fd = _create(name)
     else:
         fd = opened
@@ -103,7 +103,7 @@ def lay_out(
                 raise _foreign(name)
             if _fits(fd, header, data_bytes):
                 return TargetFile(name, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
-            _check_space(name, wanted, already=os.fstat(fd).st_blocks * 512)
+            check_space([(name, wanted)])
         with _removed_on_failure(fd, name):
             return _write(fd, name, wanted, progress, stop)
     finally:
@@ -144,8 +144,12 @@ def _create(name: str) -> int:
         raise TargetError(f"{name} cannot be created: {errno_text(error.errno or 0)}.") from error
 
 
-def _make_directory(folder: Path) -> None:
-    """Makes the target's directory when its parent is there; the default one hides itself from git."""
+def make_directory(folder: Path) -> None:
+    """Makes the target's directory when its parent is there; the default one hides itself from git.
+
+    Raises:
+        TargetError: its parent is missing, or it cannot be made.
+    """
     if folder.is_dir():
         return
     try:
@@ -180,28 +184,41 @@ def _fits(fd: int, header: Header, data_bytes: int) -> bool:
     )
 
 
-def _check_space(name: str, wanted: int, *, already: int) -> None:
-    """Refuses a file that would fill the file system or the memory.
+def check_space(files: Sequence[tuple[str, int]]) -> None:
+    """Refuses files of one folder, by path and data bytes, that would fill the file system or the memory together.
 
     Raises:
         ConfigError: with the numbers.
     """
-    folder = str(next(above for above in Path(name).absolute().parents if above.is_dir()))
+    folder = str(next(above for above in Path(files[0][0]).absolute().parents if above.is_dir()))
     space = os.statvfs(folder)
     total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    needed, reserve = max(0, wanted + HEADER_BYTES - already), int(total * KEEP_FREE)
-    if total and needed + reserve > free:  # some FUSE file systems say 0 of everything
+    wanted = needed = 0
+    for name, data_bytes in files:
+        size = round_up(data_bytes, DATA_MULTIPLE)
+        wanted += size
+        needed += max(0, size + HEADER_BYTES - _allocated(name))
+    reserve = int(total * KEEP_FREE)
+    if total and needed + reserve > free and needed:  # some FUSE file systems say 0 of everything
         raise ConfigError(
             f"laying out {describe_size(wanted)} in {folder} needs {needed:,} bytes and {reserve:,} bytes (5 % of the "
-            f"file system) left free, but only {free:,} bytes are free: lower --gpuio-size, or name another "
-            f"--gpuio-target."
+            f"file system) left free, but only {free:,} bytes are free: lower --gpuio-size (or --gpuio-scale), name "
+            f"another --gpuio-target, or remove what earlier runs laid out (gpuio clean TARGET)."
         )
     memory = memory_bytes(Path("/"), "MemAvailable")
     if memory is not None and needed > memory // 2 and classify(folder).name == "ram":
         raise ConfigError(
             f"laying out {describe_size(wanted)} in {folder} takes that much memory, over half of the {memory:,} bytes "
-            f"available: lower --gpuio-size, or name another --gpuio-target."
+            f"available: lower --gpuio-size (or --gpuio-scale), or name another --gpuio-target."
         )
+
+
+def _allocated(name: str) -> int:
+    """Bytes that a file takes already."""
+    try:
+        return os.lstat(name).st_blocks * 512
+    except OSError:
+        return 0
 
 
 @contextmanager

@@ -13,7 +13,8 @@ HEAVY = (
     "jsonschema",
     "pytest_gpuio._engine",
     "pytest_gpuio.engine",
-    "pytest_gpuio.measure",
+    "pytest_gpuio.measure.session",
+    "pytest_gpuio.measure.prepare",
 )
 
 
@@ -78,7 +79,7 @@ def test_ini_twins_last_and_the_command_line_wins(pytester):
 
 
 def test_help_names_every_option_and_its_twin(pytester):
-    from pytest_gpuio.plugin.options import OPTIONS
+    from pytest_gpuio.measure.options import OPTIONS
 
     text = pytester.runpytest_subprocess("--help").stdout.str()
     for option in OPTIONS:

@@ -21,6 +21,7 @@ SMALL = {
     "pretrain/dataset_media": "profile=retinanet_b200,epochs=1,scale=0.003",
     "pretrain/dataset_columnar": "scale=0.002",
     "pretrain/checkpoint_ranks": "ranks=2,scale=0.002",
+    "pretrain/checkpoint_async": "ranks=2,checkpoints=2,compute_ms=20,scale=0.002",
     "pretrain/checkpoint_restore": "ranks=2,scale=0.002",
     "finetune/base_load": "model=qwen2.5-0.5b,scale=0.03",
     "finetune/adapter_checkpoint": "saves=2,loads=4,scale=0.05",
@@ -45,7 +46,7 @@ def target(target):
 
 
 def test_every_packaged_model_is_tried_here():
-    assert {model.name for model in MODELS} == {*SMALL, "inference/kv_trace"}
+    assert {model.name for model in MODELS} == {*SMALL, "inference/kv_trace", "micro/block_trace"}
 
 
 def test_the_packaged_models_are_measured(gpuio_run, results):

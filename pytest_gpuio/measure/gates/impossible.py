@@ -6,7 +6,6 @@ from typing import Final
 
 from pytest_gpuio.core.errors import errno_text
 from pytest_gpuio.measure.gates.verdict import Finding, Observed, judge
-from pytest_gpuio.measure.plan import LEAST_WINDOW_S
 
 #: A queue that calls fill one by one while each waits for its I/O, and that is then emptied, holds half on average:
 #: that must not pass by a hair.
@@ -51,7 +50,8 @@ def enough_io(seen: Observed) -> Finding:
     """At the ends of a window the queue is not full."""
     least = seen.plan.least_ios
     fewest, shortest = seen.totals.fewest_ios, seen.totals.shortest_s
-    good = fewest >= least and shortest >= LEAST_WINDOW_S
+    least_s = seen.plan.least_window_s
+    good = fewest >= least and shortest >= least_s
     if seen.plan.replay is not None and not seen.path.moves_data:
         return Finding(
             "exempt", f"null: a pass over the records takes no time; {fewest:,} requests in {shortest:.6f} s"
@@ -65,7 +65,7 @@ def enough_io(seen: Observed) -> Finding:
         )
     return judge(
         good,
-        f"smallest window {fewest:,} requests in {shortest:.3f} s; needs {least:,} requests and {LEAST_WINDOW_S} s"
+        f"smallest window {fewest:,} requests in {shortest:.3f} s; needs {least:,} requests and {least_s:g} s"
         + ("" if good else ": use a larger --gpuio-size, or a lower --gpuio-qd"),
     )
 

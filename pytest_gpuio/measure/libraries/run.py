@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from pytest_gpuio.core.errors import EngineError
@@ -19,7 +17,6 @@ from pytest_gpuio.engine import (
     RunSpec,
     Sweep,
     Window,
-    WorkerResult,
     offsets,
     pattern_check,
     pattern_fill,
@@ -28,6 +25,7 @@ from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.libraries.calls import Call, Done, Library
 from pytest_gpuio.measure.libraries.memory import GpuMemory, HostMemory, Memory, stride_of
 from pytest_gpuio.measure.plan import Plan
+from pytest_gpuio.measure.stretch import Stretch
 
 _now = time.monotonic_ns
 #: Bytes of the blocks that writes are made from, at most: each goes to one place of the file, whose content it has.
@@ -196,29 +194,18 @@ class LibraryRun:
                 self._library.release(one)
 
     def _timed(self, calls: Sequence[Call], prepared: Sequence[Any]) -> Window:
-        usage, cpu, thread = resource.getrusage(resource.RUSAGE_SELF), time.process_time_ns(), time.thread_time_ns()
-        start = _now()
+        stretch = Stretch()
         log = drive(self._library, prepared, self._calls_in_flight, self._stop)
         if self.spec.sync == "end" and self._write_offsets:
             os.fsync(self._fd)
-        end = _now()
-        thread, cpu = time.thread_time_ns() - thread, time.process_time_ns() - cpu
-        after = resource.getrusage(resource.RUSAGE_SELF)
+        stretch.end()
         done = len(log.done)
         self._last = list(zip(calls[:done], log.done, strict=True))[-self._calls_in_flight :]
-        return self._collect(calls[:done], log, (start, end), (cpu, thread), (usage, after))
+        return self._collect(calls[:done], log, stretch)
 
-    def _collect(
-        self,
-        calls: Sequence[Call],
-        log: _Log,
-        ends: tuple[int, int],
-        clocks: tuple[int, int],
-        usages: tuple[resource.struct_rusage, resource.struct_rusage],
-    ) -> Window:
-        values: dict[str, Any] = {field.name: 0 for field in fields(Window)}
-        values |= {"stuck_worker": -1, "start_ns": ends[0], "end_ns": ends[1], "cpu_ns": clocks[0], "clock_ppm": 0.0}
-        values["stopped"] = int(bool(self._stop[0]))
+    def _collect(self, calls: Sequence[Call], log: _Log, stretch: Stretch) -> Window:
+        counts = ("ios", "reads", "writes", "bytes", "errors", "short_ios")
+        values: dict[str, Any] = dict.fromkeys(counts, 0) | {"stopped": int(bool(self._stop[0]))}
         self._histograms = {name: Histogram.empty() for name in HISTOGRAMS}
         for index, (call, done) in enumerate(zip(calls, log.done, strict=True)):
             self._count(call, done, values)
@@ -233,21 +220,8 @@ class LibraryRun:
             if done.inside_ns is not None:
                 self._inside_ns += done.inside_ns * len(call.offsets)
                 self._told += len(call.offsets)
-        before, after = usages
-        values |= {
-            "user_ns": round((after.ru_utime - before.ru_utime) * 1e9),
-            "system_ns": round((after.ru_stime - before.ru_stime) * 1e9),
-            "minor_faults": after.ru_minflt - before.ru_minflt,
-            "major_faults": after.ru_majflt - before.ru_majflt,
-            "voluntary_switches": after.ru_nvcsw - before.ru_nvcsw,
-            "involuntary_switches": after.ru_nivcsw - before.ru_nivcsw,
-        }
         values |= flow(log, [len(call.offsets) for call in calls], self._calls_in_flight)
-        worker: dict[str, Any] = {field.name: 0 for field in fields(WorkerResult)}
-        worker |= {"cpu": -1, "tid": threading.get_native_id(), "start_ns": ends[0], "end_ns": ends[1]}
-        worker |= {"ios": values["ios"], "bytes": values["bytes"], "cpu_ns": clocks[1]}
-        worker["gpu"] = self._memory.gpu
-        return Window(**(values | {"workers": (WorkerResult(**worker),)}))
+        return stretch.window(values, gpu=self._memory.gpu)
 
     def _count(self, call: Call, done: Done, values: dict[str, Any]) -> None:
         requests = len(call.offsets)

@@ -308,6 +308,8 @@ class Traffic:
             chain=chain,
             compute_ns=0 if compute is None else compute,
             prefetch=0 if prefetch is None else prefetch,
+            # Layer by layer the prefill is emulated; else a first token waits for the fetch and then for it.
+            apart_ns=-1 if layered else np.where(of_stage == FETCH, prefill[of_request], -1),
             stages=STAGES,
         )
         return Expanded(records, of_request, of_stage, prefill[of_request])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.phases.traces import timeline
+from pytest_gpuio.phases.traces.timed import TimedTrace
 
 #: Stamps are called quantised when so much of the gaps between different stamps are multiples of the usual gap...
 _QUANTISED_SHARE: Final = 0.95
@@ -21,48 +20,26 @@ _REQUESTS_PER_STAMP: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RequestTrace:
+class RequestTrace(TimedTrace):
     """Requests in the order of their arrival.
 
     Attributes:
-        path: file it was read from. format: name of its format.
-        time_ns: arrival after the first one; ascending, shape (n,), int64.
         input_tokens, output_tokens: shape (n,), int64.
         block_ids: prefix blocks of all requests, one after the other; an id stands for a block *and all that comes
             before it*. Shape (blocks,), int64; None = the trace does not tell.
         block_start: where each request's blocks begin in ``block_ids``, and the end; shape (n + 1,), int64.
         block_tokens: tokens of a block; 0 = no blocks.
-        notes: what a person should know of how it was read.
     """
 
-    path: Path
-    format: str
-    time_ns: NDArray[np.int64]
+    RECORDS: ClassVar[str] = "requests"
+
     input_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
     block_ids: NDArray[np.int64] | None = None
     block_start: NDArray[np.int64] | None = None
     block_tokens: int = 0
-    notes: tuple[str, ...] = ()
 
-    def ordered(self, notes: tuple[str, ...] = ()) -> RequestTrace:
-        """The same requests in order of time, the first at 0, with further notes."""
-        late = int(np.count_nonzero(np.diff(self.time_ns) < 0))
-        trace = self
-        if late:
-            trace = self.taken(np.argsort(self.time_ns, kind="stable"))
-            notes = (*notes, f"{late:,} requests came before the one above them: sorted by time")
-        return replace(trace, time_ns=trace.time_ns - trace.time_ns[0], notes=(*self.notes, *notes))
-
-    def __len__(self) -> int:
-        return len(self.time_ns)
-
-    @property
-    def span_ns(self) -> int:
-        """From the first to the last arrival."""
-        return int(self.time_ns[-1] - self.time_ns[0])
-
-    def taken(self, rows: NDArray[np.int64]) -> RequestTrace:
+    def taken(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> RequestTrace:
         """The requests of these rows, in this order; times stay as they are."""
         ids, start = self.block_ids, self.block_start
         if ids is not None and start is not None:
@@ -78,38 +55,6 @@ class RequestTrace:
             block_ids=ids,
             block_start=start,
         )
-
-    def cut(self, first: int = 0, count: int | None = None) -> RequestTrace:
-        """A part of the trace by number, its first request at time 0.
-
-        Args:
-            first: index of the first.
-            count: at most so many; None = all that follow.
-
-        Raises:
-            ConfigError: there is none.
-        """
-        return self._kept(timeline.by_number(len(self), first, count, f"{self.path}'s requests"))
-
-    def between(self, start_s: float = 0.0, duration_s: float | None = None) -> RequestTrace:
-        """A part of the trace by time, its first request at time 0.
-
-        Args:
-            start_s: seconds after the first.
-            duration_s: of the part; None = to the end.
-
-        Raises:
-            ConfigError: there is none.
-        """
-        return self._kept(timeline.by_time(self.time_ns, start_s, duration_s, f"{self.path}'s requests"))
-
-    def scaled(self, speed: float) -> RequestTrace:
-        """The same, ``speed`` times as fast.
-
-        Raises:
-            ConfigError: the speed is out of range.
-        """
-        return replace(self, time_ns=timeline.faster(self.time_ns, speed))
 
     def quantum_ns(self) -> int:
         """The step in which a quantised trace stamps its requests; 0 = its stamps are not quantised."""
@@ -181,9 +126,3 @@ class RequestTrace:
             block_tokens=tokens,
             notes=(*self.notes, "the trace tells no prefixes: every prompt is taken as new"),
         )
-
-    def _kept(self, part: slice) -> RequestTrace:
-        if part == slice(0, len(self)):
-            return self
-        kept = self.taken(np.arange(part.start, part.stop))
-        return replace(kept, time_ns=kept.time_ns - kept.time_ns[0])

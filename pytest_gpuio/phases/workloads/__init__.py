@@ -7,6 +7,8 @@ from typing import Final
 from pytest_gpuio.phases.model import RecordModel
 from pytest_gpuio.phases.workloads import (
     adapter_checkpoint,
+    block_trace,
+    checkpoint_async,
     checkpoint_restore,
     checkpoint_save,
     cold_start,
@@ -30,6 +32,7 @@ MODELS: Final[tuple[RecordModel, ...]] = (
     dataset_media.MODEL,
     dataset_columnar.MODEL,
     checkpoint_save.MODEL,
+    checkpoint_async.MODEL,
     checkpoint_restore.MODEL,
     finetune_load.MODEL,
     adapter_checkpoint.MODEL,
@@ -43,4 +46,5 @@ MODELS: Final[tuple[RecordModel, ...]] = (
     kv_stream.MODEL,
     vector_read.MODEL,
     *mixes.MODELS,
+    block_trace.MODEL,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.phases.files import Files
 from pytest_gpuio.phases.models import MLPERF, Checkpoint, Parallelism, find
+from pytest_gpuio.phases.objects import ObjectFile
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.scaling import thin
 
@@ -109,6 +110,14 @@ def lay_out(checkpoint: Checkpoint, ranks: range, container: str, scale: float) 
 def files_of(layouts: list[Layout]) -> Files:
     """The files of layouts, by index."""
     return Files.of({layout.name: layout.size for layout in layouts})
+
+
+def object_files(layouts: list[Layout]) -> tuple[ObjectFile, ...]:
+    """The tensors of each file, as an application has them: without a container's framing."""
+    return tuple(
+        ObjectFile(layout.name, tuple((f"tensor_{at:05}", int(size)) for at, size in enumerate(layout.length)))
+        for layout in layouts
+    )
 
 
 def _one_file_per_rank(

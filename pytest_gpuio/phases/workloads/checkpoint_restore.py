@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pytest_gpuio.phases.model import RecordModel
+from pytest_gpuio.phases.objects import Objects
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.records import Records
 from pytest_gpuio.phases.workloads import checkpoint
-from pytest_gpuio.phases.workloads.binding import by_name
+from pytest_gpuio.phases.workloads.binding import by_name, objects_by_name
 
 _METADATA: Final = 4096
 #: Small reads of a distributed checkpoint's framing before each tensor.
@@ -69,12 +70,24 @@ def _reads(layout: checkpoint.Layout, container: str) -> tuple[Any, Any]:
     return offset, np.column_stack([ends, layout.length]).ravel()
 
 
+def objects(*, container: str, shift: int, scale: float, seed: int, **shape: Any) -> Objects:
+    """The files that each rank reads."""
+    del container, seed  # the framework has its own
+    model, ranks = checkpoint.chosen(**shape)
+    layouts = checkpoint.lay_out(model, ranks, "torch", scale)
+    sources = [ranks[(place + shift) % len(ranks)] for place in range(len(ranks))]
+    model_ranks = model.parallelism.tensor * model.parallelism.pipeline
+    mine = (tuple(_read_by(source, layouts, model_ranks)) for source in sources)
+    return Objects("load", checkpoint.object_files(layouts), tuple(found for found in mine if found))
+
+
 MODEL: Final = RecordModel(
     "pretrain/checkpoint_restore",
     "Ranks of a training run read back weights and optimiser state, tensor by tensor.",
     source="MLPerf Storage checkpointing (rules v3 section 4.7) and DLIO's code; torch.load reads 4 KiB of directory "
     "and then one tensor at a time, a distributed checkpoint 8 times 4 KiB before each tensor.",
     build=by_name(records),
+    objects=objects_by_name(objects),
     deciding="resident",
     parameters=(
         *checkpoint.SHAPE,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pytest_gpuio.core.errors import CapabilityMissing
 from pytest_gpuio.phases.model import RecordModel
+from pytest_gpuio.phases.objects import Objects
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.records import FSYNC, WRITE, Records
 from pytest_gpuio.phases.workloads import checkpoint
-from pytest_gpuio.phases.workloads.binding import by_name
+from pytest_gpuio.phases.workloads.binding import by_name, objects_by_name
 
 
 def records(
@@ -56,12 +58,31 @@ def records(
     )
 
 
+def objects(
+    *, container: str, fsync: bool, checkpoints: int, interval_s: float, scale: float, seed: int, **shape: Any
+) -> Objects:
+    """The files of each rank.
+
+    Raises:
+        CapabilityMissing: checkpoints at given times.
+    """
+    del container, seed  # the framework has its own
+    if interval_s:
+        raise CapabilityMissing("frameworks save one checkpoint after the other: leave interval_s at 0.")
+    model, ranks = checkpoint.chosen(**shape)
+    layouts = checkpoint.lay_out(model, ranks, "torch", scale)
+    owners = list(dict.fromkeys(layout.rank for layout in layouts))
+    mine = tuple(tuple(at for at, layout in enumerate(layouts) if layout.rank == rank) for rank in owners)
+    return Objects("save", checkpoint.object_files(layouts), mine, checkpoints, fsync)
+
+
 MODEL: Final = RecordModel(
     "pretrain/checkpoint_ranks",
     "Ranks of a training run save weights and optimiser state, tensor by tensor, until all is durable.",
     source="MLPerf Storage checkpointing (rules v3 section 4, llama3_*.yaml) and DLIO's code: tensors of each rank, "
     "one torch.save a file, fsync after each file.",
     build=by_name(records),
+    objects=objects_by_name(objects),
     deciding="durable",
     parameters=(
         *checkpoint.SHAPE,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.phases.model import RecordModel
 from pytest_gpuio.phases.models import find
+from pytest_gpuio.phases.objects import ObjectFile, Objects
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.records import Records
 from pytest_gpuio.phases.workloads import weights
-from pytest_gpuio.phases.workloads.binding import by_name, model_parameter
+from pytest_gpuio.phases.workloads.binding import by_name, model_parameter, objects_by_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +71,26 @@ def records(
     )
 
 
+def objects(
+    *, model: str, strategy: str, replicas: int, fleet: int, loads: int, scale: float, seed: int, **others: Any
+) -> Objects:
+    """The files of one model, loaded once by one process, in the way of the framework.
+
+    Raises:
+        CapabilityMissing: several models, loads or servers, or a part of the tensors.
+    """
+    del others, seed
+    if strategy == "sliced" or max(replicas, fleet, loads) > 1:
+        raise CapabilityMissing(
+            "frameworks load one whole model once: leave strategy=sliced, replicas, fleet and loads out."
+        )
+    files = tuple(
+        ObjectFile(shard.name, tuple((tensor.name, tensor.nbytes) for tensor in shard.tensors))
+        for shard in weights.shards(find(model), scale)
+    )
+    return Objects("load", files, (tuple(range(len(files))),))
+
+
 def _models(fleet: int, loads: int, draw: np.random.Generator) -> NDArray[np.int64]:
     """Which model each load wants: the last one again, or another by its popularity (Zipf, exponent 1)."""
     import numpy as np
@@ -92,6 +113,7 @@ MODEL: Final = RecordModel(
     "(mmap, a read per tensor), Run:ai's streamer (16 x 2 MiB), fastsafetensors (whole shards) and tensor-parallel "
     "loaders; switches between 87 models as in Alibaba's GenTD26 log.",
     build=by_name(records),
+    objects=objects_by_name(objects),
     deciding="resident",
     parameters=(
         model_parameter("llama-3.1-8b"),

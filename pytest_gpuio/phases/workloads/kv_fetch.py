@@ -46,10 +46,11 @@ def records(
     file, offset, length, group = kv_pool.requests(pool, counts, slot)
     times, chain = kv_pool.starts(requests, rate, cv, clients, seed)
     compute_ns = round(max(compute_ms, 0.0) * 1e6)
+    prefill_ns = kv_pool.prefill_ns(trace, requests, scale, draw, shape["model"], shape["tensor_parallel"])
     if not layerwise:
         return Records.build(
             pool.files, offset=offset, length=length, file=file, group=group, time_ns=times, compute_ns=compute_ns,
-            chain=chain, stages=("fetch",),
+            chain=chain, apart_ns=prefill_ns, stages=("fetch",),
         )  # fmt: skip
     layers = find(shape["model"]).layers
     region = offset // (pool.slots * (pool.piece // pool.requests))

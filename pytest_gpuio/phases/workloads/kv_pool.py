@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pytest_gpuio.phases import quantiles
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.phases.files import Files
-from pytest_gpuio.phases.models import GRANULARITIES, find, kv_geometry
+from pytest_gpuio.phases.models import GRANULARITIES, active_parameters, find, kv_geometry
 from pytest_gpuio.phases.models.architecture import DTYPES
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.scaling import check_share
@@ -118,6 +118,17 @@ def pieces(
     whole = np.ceil(pages * PAGE_TOKENS / piece_tokens(granularity))
     # What is rounded off one request goes to the next.
     return np.maximum(1, np.diff(np.rint(np.cumsum(whole) * scale), prepend=0)).astype(np.int64)
+
+
+def prefill_ns(
+    trace: str, count: int, scale: float, draw: np.random.Generator, model: str, tensor_parallel: int
+) -> NDArray[np.int64]:
+    """How long each request's new tokens take to compute; as short as the prefixes are at this scale."""
+    from pytest_gpuio.phases.kv_cache import Prefill
+
+    pages = quantiles.draw(NEW[trace], count, draw)
+    speed = Prefill.of_model(active_parameters(find(model)), gpus=tensor_parallel)
+    return speed.ns((pages * PAGE_TOKENS * scale).astype("int64"))
 
 
 def runs(counts: NDArray[np.int64], slots: int, length: float, draw: np.random.Generator) -> NDArray[np.int64]:

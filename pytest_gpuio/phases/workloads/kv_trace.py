@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError
 from pytest_gpuio.phases.model import RecordModel
 from pytest_gpuio.phases.models import GRANULARITIES, active_parameters, find, kv_geometry
 from pytest_gpuio.phases.models.architecture import DTYPES
 from pytest_gpuio.phases.parameter import Parameter
 from pytest_gpuio.phases.records import Records
 from pytest_gpuio.phases.scaling import check_share, share
-from pytest_gpuio.phases.workloads.binding import by_name, model_parameter
-
-_NO_FILE: Final = "none"
+from pytest_gpuio.phases.workloads.binding import NO_FILE, by_name, model_parameter
 
 
 def records(
@@ -37,14 +35,15 @@ def records(
     All of the trace runs through the tiers; ``scale`` of its requests, from ``skip`` on, become I/O.
 
     Raises:
-        ConfigError: no file, a trace of something else than requests, or one whose blocks do not fit the pieces.
+        ConfigError: no file, or a trace whose blocks do not fit the pieces.
+        CapabilityMissing: it is a trace of something else than requests.
         TraceError: the file cannot be read.
     """
     # numpy comes with these, and nothing that only lists workloads needs it.
     from pytest_gpuio.phases.kv_cache import Layout, Prefill, Traffic
     from pytest_gpuio.phases.traces import RequestTrace, load
 
-    if file == _NO_FILE:
+    if file == NO_FILE:
         raise ConfigError(
             "inference/kv_trace replays a file: --gpuio-workload-param file=PATH (Mooncake, Qwen-Bailian, Azure, "
             "BurstGPT or ServeGen; `gpuio trace info PATH` says what it is)."
@@ -52,7 +51,9 @@ def records(
     check_share(scale)
     trace = load(file)
     if not isinstance(trace, RequestTrace):
-        raise ConfigError(f"{file} is a trace of I/O ({trace.format}), not of requests.")
+        raise CapabilityMissing(
+            f"{file} is a trace of I/O ({trace.format}), not of requests: the workload micro/block_trace replays it."
+        )
     if skip >= len(trace):
         raise ConfigError(f"skip={skip:,} leaves none of the {len(trace):,} requests of {file}.")
     architecture = find(model)
@@ -82,7 +83,7 @@ MODEL: Final = RecordModel(
     build=by_name(records),
     deciding="completion",
     parameters=(
-        Parameter("file", _NO_FILE, "trace of requests"),
+        Parameter("file", NO_FILE, "trace of requests"),
         model_parameter("llama-3.1-8b"),
         Parameter("granularity", "page512", "piece in which the cache is stored", choices=("fragment", *GRANULARITIES)),
         Parameter("tensor_parallel", 1, "ranks over which heads are spread; this is one of them", least=1, most=1024),
@@ -98,4 +99,5 @@ MODEL: Final = RecordModel(
     bs=2 << 20,
     qd=32,
     writes=True,
+    by_name=True,
 )

@@ -32,6 +32,9 @@ PATHS = {
     "nixl_posix",
     "nixl_gds",
     "nixl_gds_mt",
+    "torch_save",
+    "torch_dcp",
+    "safetensors",
 }
 
 

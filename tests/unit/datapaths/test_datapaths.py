@@ -11,7 +11,8 @@ from pytest_gpuio.datapaths import DATAPATHS, Evidence
 
 EVIDENCE = st.builds(
     Evidence,
-    engine=st.sampled_from(["null", "psync", "libaio", "io_uring", "dax", "something"]),
+    engine=st.sampled_from(["null", "psync", "libaio", "io_uring", "dax", "usrbio", "something"]),
+    facts=st.just("rings=1"),
     dax=st.just(True),
     direct=st.sampled_from([True, False, None]),
     device_ratio=st.none() | st.floats(0, 2),

@@ -12,13 +12,13 @@ from pytest_gpuio.core import drift
 from pytest_gpuio.core.cell import MEDIA
 from pytest_gpuio.datapaths import DATAPATHS
 from pytest_gpuio.measure import gates
+from pytest_gpuio.measure.effort import PROFILES
 from pytest_gpuio.measure.gates import impossible, physics, unsettled, warning
+from pytest_gpuio.measure.options import OPTIONS
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S
-from pytest_gpuio.measure.prepare import PROFILES
 from pytest_gpuio.phases import WORKLOADS, RecordModel
 from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.plugin import fixtures, hookspecs
-from pytest_gpuio.plugin.options import OPTIONS
 from pytest_gpuio.results.validate import schema
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -22,7 +22,7 @@ from pytest_gpuio.engine import (
 
 BUILT_IN = (
     "null", "psync", "libaio", "io_uring", "io_uring_sqpoll", "io_uring_iopoll", "io_uring_full", "io_uring_cmd",
-    "io_uring_nop", "mmap", "dax", "spdk", "cufile", "cufile_batch", "cufile_stream",
+    "io_uring_nop", "mmap", "dax", "spdk", "usrbio", "cufile", "cufile_batch", "cufile_stream",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_gpuio.datapaths import DATAPATHS, Proof
 from pytest_gpuio.measure import gates
+from pytest_gpuio.measure.binned import pack
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import BlockDevice
@@ -59,7 +60,7 @@ TSC = {"source": "tsc", "cost_ns": 10.0, "resolution_ns": 10}
 def latency(**changes: Any) -> dict[str, Any]:
     """600,000 latencies of 320 us."""
     lat = {"count": 600_000, "overflow": 0, "sum_ns": 600_000 * 320_000, "min_ns": 320_000, "max_ns": 320_000}
-    lat |= {"bins": [bin_of(320_000)], "counts": [600_000]} | changes
+    lat |= {"bins": pack({bin_of(320_000): 600_000})} | changes
     return {"lat": lat, "clat": lat, "slat": lat}
 
 

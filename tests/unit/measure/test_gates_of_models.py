@@ -9,6 +9,7 @@ import pytest
 
 from pytest_gpuio.datapaths import DATAPATHS, Proof
 from pytest_gpuio.measure import gates
+from pytest_gpuio.measure.binned import pack
 from pytest_gpuio.measure.plan import Plan, ReplayFile, ReplayPlan
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.results.histogram import bin_of
@@ -34,7 +35,7 @@ def observe(path: str = "io_uring", counters: Any = None, **changes: Any) -> gat
         "clock_ppm": 0.0, "scheduled": 100, "late": 0,
     } | changes  # fmt: skip
     lat = {"count": 6000, "overflow": 0, "sum_ns": 6 * 10**9, "min_ns": 10**6, "max_ns": 10**6}
-    lat |= {"bins": [bin_of(10**6)], "counts": [6000]}
+    lat |= {"bins": pack({bin_of(10**6): 6000})}
     outcome = {
         "windows": [window] * 6, "counters": counters, "resident_before": 0, "resident_after": 0,
         "sweep": {"checked": 16, "bad": 0, "first_bad": 0}, "latency": {"lat": lat, "clat": lat, "slat": lat},

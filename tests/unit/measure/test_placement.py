@@ -13,6 +13,7 @@ from pytest_gpuio.datapaths import get
 from pytest_gpuio.machine import online_nodes
 from pytest_gpuio.measure.placement import (
     buffer_node,
+    buffer_nodes,
     device_nodes,
     memory_nodes,
     ordered_cpus,
@@ -124,6 +125,18 @@ def test_the_kernels_list_of_pages(tmp_path):
     assert memory_nodes(0x7FFF00000010, maps) == (1,)
     assert memory_nodes(0x1000, maps) is None
     assert memory_nodes(0x1000, tmp_path / "not there") is None
+
+
+def test_a_single_node_holds_all_buffers(tmp_path):
+    nodes = tmp_path / "sys/devices/system/node"
+    nodes.mkdir(parents=True)
+    (nodes / "online").write_text("3\n")
+    assert buffer_nodes(0x1000, str(tmp_path)) == (3,)
+
+
+def test_where_nodes_are_unknown_or_several_the_kernel_is_asked(tmp_path, server):
+    for root in (str(tmp_path), server):
+        assert buffer_nodes(0x1000, root) is None  # no mapping of ours begins that low
 
 
 def test_this_machines_memory():

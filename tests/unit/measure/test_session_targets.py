@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpuio.core.errors import TargetError
-from pytest_gpuio.measure.prepare import Effort
+from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.session import Session
 from pytest_gpuio.media import Medium
 

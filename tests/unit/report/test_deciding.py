@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuio.report.tables import cell_line, deciding, results_table
+from pytest_gpuio.report.deciding import deciding, decisions
+from pytest_gpuio.report.tables import best_worst, cell_line, results_table
 from pytest_gpuio.results import validate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cell_record.json"
@@ -62,13 +63,79 @@ def test_each_kind_of_figure_is_told_in_words(made: Any, words: str) -> None:
     assert validate.validate_cell(made) == []
 
 
-def test_what_decides_stands_above_the_table_and_streams_have_none() -> None:
-    stream = json.loads(GOLDEN.read_text())
-    assert deciding(stream) == ""
-    text = results_table([stream, record("utilization", 0.5, "share", note="not an MLPerf submission")])
-    assert "not an MLPerf submission: inference/mine\n" in text
-    assert text.index("utilisation 50.0%") < text.index("GB/s/core")
-    assert "utilisation" not in results_table([stream])
+def of(made: Any, workload: str, **axes: Any) -> Any:
+    made["axes"] |= {"workload": workload} | axes
+    made["phase"] = workload.partition("/")[0]
+    return made
+
+
+def stream(workload: str, **axes: Any) -> Any:
+    return of(json.loads(GOLDEN.read_text()), workload, **axes)
+
+
+def test_each_phase_tells_what_decides_in_it() -> None:
+    saved = of(record("durable", 0.5, "s", note="not an MLPerf submission"), "pretrain/checkpoint_ranks")
+    fetch, slower = stream("inference/kv_fetch"), stream("inference/kv_fetch", datapath="psync")
+    slower["latency"]["lat"]["p99_ns"] = 5_000_000
+    read = stream("pretrain/dataset_read")
+    read["cpu"] |= {"cores_used": 0.5, "gb_per_s_per_core": 2.0}
+    read |= {"seconds": 4.0, "bytes": 4_000_000_000}
+    loaded = stream("finetune/model_load")
+    loaded["windows"]["seconds"] = [0.25, 0.75, 0.5]
+    cells = [slower, fetch, saved, read, loaded, stream("micro/randread")]
+    assert [line.split(", ")[0] for line in decisions(cells).splitlines()] == [
+        "pretrain:",
+        "  checkpoint_ranks io_uring  durable in 500ms",
+        "  dataset_read io_uring      2.00 GB/s/core",
+        "finetune:",
+        "  model_load io_uring  resident in 500ms",
+        "inference:",
+        "  kv_fetch io_uring  p99 2.01ms",
+        "not an MLPerf submission: inference/mine",
+    ]
+    assert "0.5 CPU s/GB" in decisions([read])
+    assert decisions(cells).count("(best of 2)") == 1
+    assert decisions([stream("micro/randread")]) == decisions([]) == ""
+
+
+def test_a_save_in_the_background_tells_stall_and_durability() -> None:
+    made = record(
+        "stall", 0.25, "s", background={"snapshot_s": 0.05, "stall_s": 0.25, "durable_s": 1.5},
+        stall={"utilization": 0.5, "compute_s": 1.0, "stall_s": 0.5, "longest_stall_s": 0.5, "steps_per_s": 1.0},
+    )  # fmt: skip
+    assert deciding(made) == "steps lose 250ms a save, durable in 1.5s, 0.25 CPU s/GB"
+    assert validate.validate_cell(made) == []
+
+
+def test_the_share_of_the_time_to_first_token_is_told() -> None:
+    made = record("completion_p99", 0.0012, "s")
+    made["replay"]["completion"] |= {"ttft_share": 0.42, "ttft_share_p50": 0.5, "requests": 5}
+    assert "over 50 ms, 42% of TTFT" in deciding(made)
+    assert validate.validate_cell(made) == []
+
+
+def test_models_that_differ_in_parameters_alone_never_look_alike() -> None:
+    names = [
+        f"inference/kv_prefix_fetch[model=llama-3.1-70b,granularity={kind},tensor_parallel=8,requests=1000,scale=0.01]"
+        for kind in ("fragment", "chunk", "page512")
+    ]
+    cells = [
+        of(record("completion_p99", 0.001, "s"), name, datapath=path)
+        for name in names
+        for path in ("io_uring", "psync")
+    ]
+    for text in (decisions(cells, 100), results_table(cells, 100), best_worst(cells, 1, 100)):
+        lines = text.splitlines()
+        assert len(set(lines)) >= 6, text
+        assert max(map(len, lines)) <= 100
+        flat = "".join(line.strip() for line in lines)
+        for name in names:
+            assert name.partition("/")[2] in flat
+    short = [of(record("completion_p99", 0.001, "s"), "inference/kv_offload", qd=depth) for depth in (8, 32)]
+    assert [line.split("  p99")[0].strip() for line in decisions(short).splitlines()[1:]] == [
+        "kv_offload io_uring qd8",
+        "kv_offload io_uring qd32",
+    ]
 
 
 def test_a_replay_block_with_holes_is_not_valid() -> None:

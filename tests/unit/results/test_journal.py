@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpuio.core.errors import ConfigError, GpuioError
+from pytest_gpuio.core.errors import Busy, ConfigError, GpuioError
 from pytest_gpuio.results import journal
 from pytest_gpuio.results.journal import Contents, Entry, Journal
 
@@ -133,6 +133,96 @@ out.append("cell", {"n": 3})
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.endswith("cannot be written: File too large.\n")
     assert journal.read(path) == Contents((Entry("cell", {"n": 1}), Entry("cell", {"n": 3})), torn=False)
+
+
+def test_a_journal_goes_on_where_it_was_left(path):
+    out, repaired = Journal.go_on(path)
+    with out:
+        out.append("cell", {"n": 1}, key="0a", at=12.25)
+    assert not repaired
+    out, repaired = Journal.go_on(path)
+    with out:
+        out.append("void", {"n": 2}, key="0b")
+    assert not repaired
+    assert [(line.kind, line.key, line.at, line.number, line.body()) for line in journal.scan(path)] == [
+        ("cell", "0a", 12.25, 1, {"n": 1}),
+        ("void", "0b", 0.0, 2, {"n": 2}),
+    ]
+
+
+@given(cut=st.integers(min_value=0), bodies=st.lists(st.dictionaries(st.text(max_size=4), st.integers()), max_size=5))
+def test_going_on_after_a_cut_anywhere_keeps_every_complete_line(tmp_path_factory, cut, bodies):
+    path = tmp_path_factory.mktemp("cut") / "j.jsonl"
+    out, _ = Journal.go_on(path)
+    with out:
+        for number, body in enumerate(bodies):
+            out.append("cell", body, key=f"{number:x}")
+    whole = path.read_bytes()
+    cut %= len(whole) + 1
+    path.write_bytes(whole[:cut])
+    complete = whole[:cut].count(b"\n")
+    out, repaired = Journal.go_on(path)
+    with out:
+        out.append("end", {})
+    assert repaired == (cut > 0 and whole[cut - 1 : cut] != b"\n")
+    assert [line.body() for line in journal.scan(path)] == [*bodies[:complete], {}]
+
+
+@given(place=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_found_and_the_file_left_as_it_is(tmp_path_factory, place, bit):
+    path = tmp_path_factory.mktemp("flip") / "j.jsonl"
+    write(path, {"a": 1}, {"b": 2}, {"c": 3})
+    spoilt = bytearray(path.read_bytes())
+    place %= len(spoilt)
+    spoilt[place] ^= 1 << bit
+    path.write_bytes(spoilt)
+    try:
+        out, repaired = Journal.go_on(path)
+    except GpuioError:
+        assert path.read_bytes() == spoilt
+        return
+    # Only a broken end of the last line looks like a writer that died inside it.
+    out.close()
+    assert repaired
+    assert place == len(spoilt) - 1
+    assert [line.body() for line in journal.scan(path)] == [{"a": 1}, {"b": 2}]
+
+
+def test_a_second_writer_is_refused_until_the_first_is_gone(path):
+    first, _ = Journal.go_on(path)
+    first.append("cell", {})
+    assert journal.is_being_written(path)
+    code = "import sys; from pytest_gpuio.results.journal import Journal; Journal.go_on(sys.argv[1])"
+    other = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60)
+    assert "another process is writing journal" in other.stderr
+    assert list(journal.scan(path)), "reading takes no lock, and drops none"
+    with pytest.raises(Busy):
+        Journal.go_on(path)
+    first.close()
+    assert not journal.is_being_written(path)
+    Journal.go_on(path)[0].close()
+
+
+@pytest.mark.parametrize("content", [b"precious\n", b'{"crc":"x', b"{}\n"])
+def test_what_is_no_journal_is_not_gone_on_with(path, content):
+    path.write_bytes(content)
+    if content.startswith(b'{"crc'):
+        out, repaired = Journal.go_on(path)  # a first line that was cut off
+        out.close()
+        assert repaired
+        assert path.read_bytes() == b""
+        return
+    with pytest.raises(ConfigError, match="is no journal"):
+        Journal.go_on(path)
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_opened_is_told(path):
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        Journal.go_on(path.with_name("no") / "j.jsonl")
+    path.mkdir()
+    with pytest.raises(ConfigError, match=r"cannot be opened|is no journal"):
+        Journal.go_on(path)
 
 
 def test_a_line_without_its_own_sync_is_synced_with_the_next(path, monkeypatch):

@@ -10,17 +10,19 @@ from pytest_gpuio.phases.records import FSYNC, WRITE
 from pytest_gpuio.phases.scaling import PIECE
 from pytest_gpuio.phases.workloads import MODELS
 
-#: The replay of a trace is what its file says: it has tests of its own.
-BY_NAME = {model.name: model for model in MODELS if model.name != "inference/kv_trace"}
-COLUMNS = ("op", "file", "offset", "length", "barrier", "stage", "group", "time_ns", "compute_ns", "chain", "rank")
+#: The replay of a trace is what its file says: those have tests of their own.
+BY_NAME = {model.name: model for model in MODELS if not model.by_name}
+COLUMNS = (
+    "op", "file", "offset", "length", "barrier", "stage", "group", "time_ns", "compute_ns", "apart_ns", "chain", "rank",
+)  # fmt: skip
 #: Models whose request sizes are drawn, so that another number of draws gives other sizes.
 DRAWN = {"pretrain/dataset_text", "pretrain/dataset_media", "finetune/base_load", "pretrain/mix_checkpoint"}
 #: Models whose writes hold framing, which depends on the tensor before.
-FRAMED = {"pretrain/checkpoint_ranks"}
+FRAMED = {"pretrain/checkpoint_ranks", "pretrain/checkpoint_async"}
 #: Models that draw nothing: a seed changes nothing.
 FIXED = {
-    "pretrain/checkpoint_ranks", "pretrain/checkpoint_restore", "inference/weights_stream", "inference/kv_stream",
-    "finetune/optimizer_offload",
+    "pretrain/checkpoint_ranks", "pretrain/checkpoint_async", "pretrain/checkpoint_restore", "inference/weights_stream",
+    "inference/kv_stream", "finetune/optimizer_offload",
 }  # fmt: skip
 #: Smaller than the defaults, so that scale 1 is quick to build.
 SMALL = {

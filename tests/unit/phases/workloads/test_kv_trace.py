@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_gpuio.core.errors import ConfigError, TraceError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TraceError
 from pytest_gpuio.phases.records import READ, WRITE
 
 DATA = Path(os.environ.get("GPUIO_SHARED_DATA", Path(__file__).resolve().parents[5] / "shared" / "data"))
@@ -79,7 +79,7 @@ def test_files_that_are_no_traces(build, tmp_path):
         build("kv_trace", file=str(tmp_path / "other.txt"))
     iolog = tmp_path / "some.log"
     iolog.write_text("fio version 3 iolog\n1 /x add\n1 /x open\n2 /x read 0 4096\n3 /x close\n")
-    with pytest.raises(ConfigError, match="trace of I/O"):
+    with pytest.raises(CapabilityMissing, match=r"trace of I/O .* micro/block_trace replays it"):
         build("kv_trace", file=str(iolog))
 
 
@@ -92,3 +92,29 @@ def test_a_real_trace_is_write_heavy(build):
     assert records.bytes_of(WRITE) == 182_790 * PAGE
     assert records.bytes_of(READ) == 105_710 * PAGE
     assert (np.diff(records.time_ns) >= 0).all()
+
+
+def test_a_first_token_waits_for_the_fetch_and_then_for_the_prefill(build, trace):
+    records = build("kv_trace", file=trace, pool_gib=4.0)
+    fetch = records.stage[records.first[:-1]] == 0
+    assert (records.apart_ns[~fetch] == -1).all()
+    # One and two pages of 512 tokens at 2 x 8.03e9 operations a token and 40 % of 989 TFLOPS (workloads.md: 24.6 k/s).
+    assert records.apart_ns[fetch] / 1e9 == pytest.approx([512 / 24_630, 1024 / 24_630], rel=0.001)
+
+
+def test_memory_goes_with_the_trace_and_not_with_its_bytes(build):
+    import tracemalloc
+
+    path = DATA / "mooncake" / "conversation_trace.jsonl"
+    if not path.exists():
+        pytest.skip(f"no shared data at {path}")
+    peaks = {}
+    for model in ("llama-3.1-8b", "llama-3.1-70b"):
+        tracemalloc.start()
+        records = build("kv_trace", file=str(path), model=model, pool_gib=100_000.0)
+        peaks[model] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # 288,500 block uses: some hundred bytes each while they are worked out, whatever a block weighs.
+    assert peaks["llama-3.1-70b"] == pytest.approx(peaks["llama-3.1-8b"], rel=0.05)
+    assert max(peaks.values()) < 600 * 288_500
+    assert records.bytes_of() == 288_500 * 512 * 327_680

@@ -202,3 +202,15 @@ def test_a_checkpoint_of_ones_own_model(build):
     # 14 bytes a parameter; biases of queries, keys and values are not in the formula.
     assert records.bytes_of() == pytest.approx(14 * 7.616e9, rel=0.01)
     assert records.ranks == 4
+
+
+def test_background_saves_wait_for_the_one_before_and_hide_behind_the_steps(build):
+    saves = build("checkpoint_async", ranks=2, checkpoints=3, compute_ms=250.0, copy_gb_per_s=50.0, scale=0.01)
+    plain = build("checkpoint_ranks", ranks=2, checkpoints=3, scale=0.01)
+    assert saves.bytes_of() == plain.bytes_of()
+    assert saves.offset.tolist() == plain.offset.tolist()
+    # Save j + 1 of a rank starts when the steps after save j begin: one may be on its way.
+    assert saves.prefetch.tolist() == [1, 1]
+    assert set(saves.compute_ns.tolist()) == {250_000_000}
+    # A rank's bytes at 50 GB/s.
+    assert saves.apart_ns.tolist() == pytest.approx((saves.group_bytes / 50.0).tolist(), abs=1.0)

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-import pytest
-
 from pytest_gpuio.core.cell import DESTINATIONS, Cache, Destination
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import format_size, parse_duration, parse_percent, parse_size
 from pytest_gpuio.core.spdk_address import PREFIX, spdk_address
+from pytest_gpuio.measure.options import OPTIONS
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.phases.parameter import SCALE, parse_pairs
-from pytest_gpuio.plugin.options import OPTIONS, value
 
 #: Engine settings that are on or off.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
@@ -32,10 +30,12 @@ class Settings:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
-        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
+        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all;
+            or ``near`` or ``far``.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
         numa: ``near``, ``any`` or the number of a NUMA node.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
+        clean: remove files of models at the end.
     """
 
     targets: tuple[tuple[str, Path], ...]
@@ -60,7 +60,7 @@ class Settings:
     sq_idle_ms: int
     destination: tuple[Destination, ...] | None
     gpus: tuple[int, ...]
-    gpu: tuple[int, ...]
+    gpu: tuple[int, ...] | str
     copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
@@ -70,9 +70,11 @@ class Settings:
     strict: bool
     timeout: float | None
     lock_timeout: float
+    mpi: bool
     gate: tuple[Path, ...]
     gate_new: tuple[Path, ...]
     gate_policy: Path | None
+    clean: bool
     results: Path
 
     def describe(self) -> str:
@@ -118,7 +120,12 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _batches(text: str) -> tuple[tuple[int, int], ...]:
+def parse_batches(text: str) -> tuple[tuple[int, int], ...]:
+    """Submit and reap batches of a comma list like ``1x1,32x8``.
+
+    Raises:
+        ConfigError: one is malformed.
+    """
     batches = []
     for part in _names(text):
         match = re.fullmatch(r"(\d{1,6})(?:x(\d{1,6}))?", part, re.ASCII)
@@ -159,12 +166,15 @@ def _destinations(text: str) -> tuple[Destination, ...]:
     return tuple(found)
 
 
-def _ordinals(text: str) -> tuple[int, ...]:
-    ordinals = []
+def _gpu_choice(text: str) -> tuple[int, ...] | str:
+    if text.strip() in ("near", "far"):
+        return text.strip()
+    ordinals: list[int] = []
     for part in _names(text):
         if not re.fullmatch(r"\d{1,3}", part, re.ASCII) or int(part) in ordinals:
             raise ConfigError(
-                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L."
+                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L; or use "
+                "near or far alone."
             )
         ordinals.append(int(part))
     return tuple(ordinals)
@@ -245,15 +255,19 @@ def _targets(texts: list[str], base: Path) -> tuple[tuple[str, Path], ...]:
     return tuple(targets.items())
 
 
-def read(config: pytest.Config) -> Settings:
+def read(value: Callable[[str], Any], base: Path) -> Settings:
     """Parse every option.
 
+    Args:
+        value: what was given for an option's name, None = nothing.
+        base: folder that relative paths start from.
+
     Raises:
-        pytest.UsageError: naming the option, what is wrong with it and how to write it.
+        ConfigError: naming the option, what is wrong with it and how to write it.
     """
 
     def parsed(name: str, parse: Callable[[str], Any], default: Any) -> Any:
-        given = value(config, name)
+        given = value(name)
         if given is None:
             return default
         option = next(option for option in OPTIONS if option.name == name)
@@ -262,9 +276,8 @@ def read(config: pytest.Config) -> Settings:
                 raise ConfigError(f"{given!r} is none of {', '.join(option.choices)}.")
             return parse(given)
         except ConfigError as error:
-            raise pytest.UsageError(f"{option.flag_name}: {error}") from None
+            raise ConfigError(f"{option.flag_name}: {error}") from None
 
-    base = config.invocation_params.dir
     knobs, sq_idle_ms = parsed("knob", _knobs, ({}, 50))
     return Settings(
         targets=parsed(
@@ -278,7 +291,7 @@ def read(config: pytest.Config) -> Settings:
         bs=parsed("bs", _sizes, None),
         qd=parsed("qd", _counts, None),
         jobs=parsed("jobs", _counts, None),
-        batch=parsed("batch", _batches, ((1, 1),)),
+        batch=parsed("batch", parse_batches, ((1, 1),)),
         size=parsed("size", parse_size, None),
         precision=parsed("precision", parse_percent, None),
         max_time=parsed("max-time", parse_duration, None),
@@ -292,18 +305,20 @@ def read(config: pytest.Config) -> Settings:
         sq_idle_ms=sq_idle_ms,
         destination=parsed("destination", _destinations, None),
         gpus=parsed("gpus", _counts, (1,)),
-        gpu=parsed("gpu", _ordinals, ()),
+        gpu=parsed("gpu", _gpu_choice, ()),
         copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
-        force=bool(value(config, "force")),
+        force=bool(value("force")),
         numa=parsed("numa", _numa, "near"),
         allow_destroy=parsed("allow-destroy", lambda texts: _devices(cast("list[str]", texts)), ()),
         verify=parsed("verify", str, "sweep"),
-        strict=bool(value(config, "strict")),
+        strict=bool(value("strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        mpi=bool(value("mpi")),
         gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_policy=parsed("gate-policy", lambda text: base / str(text), None),
+        clean=bool(value("clean")),
         results=base / parsed("results", str, "gpuio-results.json"),
     )
