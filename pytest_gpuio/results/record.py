@@ -397,6 +397,16 @@ class Background(TypedDict):
     durable_s: float
 
 
+class Lag(TypedDict):
+    """How late groups with an intended start began; ``within_1ms`` is the share of them that were not later."""
+
+    groups: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    within_1ms: float
+
+
 class StallRecord(TypedDict):
     """The emulated accelerator of the chain that fared worst.
 
@@ -460,6 +470,7 @@ class Replayed(TypedDict):
     cpu_s_per_gb: float | None
     deciding: Deciding
     background: NotRequired[Background]
+    lag: NotRequired[Lag]
 
 
 class LongestWait(TypedDict):
