@@ -11,6 +11,7 @@ enum { GPUIO_SEQUENTIAL, GPUIO_RANDOM, GPUIO_ZIPF };
 enum { GPUIO_SYNC_NONE, GPUIO_SYNC_END, GPUIO_SYNC_EVERY };
 enum { GPUIO_WAIT_SLEEP, GPUIO_WAIT_SPIN };
 enum { GPUIO_GPU_KERNEL, GPUIO_GPU_COPY };
+enum { GPUIO_COMPUTE_TIMER, GPUIO_COMPUTE_KERNEL };
 
 #define GPUIO_KNOB_FIXED_BUFFERS ...
 #define GPUIO_KNOB_REGISTERED_FILES ...
@@ -106,6 +107,7 @@ struct gpuio_gpu_spec {
 	uint32_t streams;
 	uint32_t ahead;
 	uint32_t check;
+	uint32_t compute;
 	...;
 };
 
@@ -132,6 +134,7 @@ struct gpuio_group_result {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	uint64_t consume_ns;
+	uint64_t compute_ns;
 };
 
 struct gpuio_replay_spec {
@@ -237,6 +240,7 @@ int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpu
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
 int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
 		 struct gpuio_why *why);
+int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, double *took_ns, struct gpuio_why *why);
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);

@@ -142,6 +142,8 @@ enum {
 enum { GPUIO_WAIT_SLEEP = 0, GPUIO_WAIT_SPIN = 1 };
 
 /* Where bytes end (reads) or begin (writes). Host memory unless `ordinals` is set. */
+/* How the consumer of a chain computes: time passes; or a kernel runs on the GPU, doing what takes that time alone. */
+enum { GPUIO_COMPUTE_TIMER = 0, GPUIO_COMPUTE_KERNEL = 1 };
 enum { GPUIO_GPU_KERNEL = 0, GPUIO_GPU_COPY = 1 }; /* data is checked by a kernel on the GPU, or copied back and checked here */
 
 struct gpuio_gpu_spec {
@@ -151,6 +153,7 @@ struct gpuio_gpu_spec {
 	uint32_t streams;        /* of each worker, which its copies take in turn; 0 = 1 */
 	uint32_t ahead;          /* staging slots of each worker beyond its depth: requests that are being copied; 0 = chosen */
 	uint32_t check;          /* GPUIO_GPU_* */
+	uint32_t compute;        /* GPUIO_COMPUTE_*; of records */
 };
 
 /*
@@ -158,7 +161,7 @@ struct gpuio_gpu_spec {
  * may go on; its records run concurrently, shared out among the workers as they are free. A chain is a row of groups (ascending)
  * with an emulated consumer, which takes them in order, each once it has ended, and then computes for compute_ns. With prefetch 0
  * group j of a chain may start when the compute of group j - 1 has ended; with P > 0, when that of group j - P has begun. Chains
- * start in the order of their first groups.
+ * start in the order of their first groups. With GPUIO_COMPUTE_KERNEL one chain may compute, on one GPU.
  */
 enum { GPUIO_RECORD_BARRIER = 1 << 0 }; /* waits for all earlier records of its group */
 
@@ -183,7 +186,8 @@ struct gpuio_group_result {
 	uint64_t due_ns;     /* its chain and its time let it start */
 	uint64_t start_ns;   /* its first record was taken up */
 	uint64_t end_ns;     /* its last record had ended */
-	uint64_t consume_ns; /* its compute began, which then lasts compute_ns; later than end_ns when the one before still ran */
+	uint64_t consume_ns; /* its compute began; later than end_ns when the one before still ran. Of a kernel: as the GPU tells it */
+	uint64_t compute_ns; /* how long it lasted: as given, or what the kernel took; 0 = it did not come to that */
 };
 
 struct gpuio_replay_spec {
@@ -310,6 +314,9 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
  */
 int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
 		 struct gpuio_why *why);
+/* How long a kernel for a compute of `ns` takes while nothing else goes on: the mean of `times`, after the GPU's clocks have risen.
+ * Between windows; the run must compute by GPUIO_COMPUTE_KERNEL. */
+int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, double *took_ns, struct gpuio_why *why);
 /* Histograms of the last window, merged over workers; each holds the I/O that completed in full. slat: before submit ..
  * after submit (empty when not observable: synchronous engines, GPUIO_KNOB_MERGED_WAIT); clat: after submit .. reaped (the
  * same as lat when slat is not observable); lat: before submit .. reaped (always there). */

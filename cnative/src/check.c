@@ -80,13 +80,15 @@ static int check_gpus(const struct gpuio_spec *spec, const struct gpuio_engine *
 	for (uint32_t i = 0; gpu->ordinals && i < spec->jobs; i++)
 		if (gpu->ordinals[i] < 0)
 			REFUSE(-EINVAL, "GPU %" PRId32 " of worker %" PRIu32 ": GPUs are numbered from 0", gpu->ordinals[i], i);
-	if (gpu->ordinals && spec->replay.records && !(engine->flags & GPUIO_ENGINE_NEEDS_GPU))
-		REFUSE(-ENOTSUP, "records into GPU memory: the engine %s reaches it by copies, which the replay of records does not make "
-		       "yet; use host memory as destination", engine->name);
+	if (gpu->ordinals && spec->replay.records && engine->flags & GPUIO_ENGINE_NEEDS_GPU)
+		REFUSE(-ENOTSUP, "the engine %s knows one file and does not replay records: use an engine of the kernel's, whose data is "
+		       "copied to the GPU", engine->name);
 	if (gpu->wait > GPUIO_WAIT_SPIN)
 		REFUSE(-EINVAL, "wait %" PRIu32 " for copies is not known: use sleep or spin", gpu->wait);
 	if (gpu->check > GPUIO_GPU_COPY)
 		REFUSE(-EINVAL, "check %" PRIu32 " of data on a GPU is not known: use kernel or copy", gpu->check);
+	if (gpu->compute > GPUIO_COMPUTE_KERNEL)
+		REFUSE(-EINVAL, "compute %" PRIu32 " is not known: use timer or kernel", gpu->compute);
 	if (gpu->streams > GPUIO_MAX_STREAMS)
 		REFUSE(-EINVAL, "%" PRIu32 " streams a worker: use 1 to %u", gpu->streams, GPUIO_MAX_STREAMS);
 	if (gpu->ahead > MAX_AHEAD)

@@ -62,6 +62,8 @@ static void close_device(struct gpuio_device *d)
 			cuda->module_unload(d->module);
 		if (d->memory)
 			cuda->mem_free(d->memory);
+		if (d->arena)
+			cuda->mem_free(d->arena);
 		cuda->ctx_set_current(NULL);
 	}
 	if (d->context)
@@ -186,6 +188,8 @@ static int load_kernels(struct gpuio_device *d, struct gpuio_why *why)
 		rc = gpuio_cuda_say(cuda, cuda->module_get_function(&d->check, d->module, "gpuio_check"), why, "finding gpuio_check");
 	if (rc == 0)
 		rc = gpuio_cuda_say(cuda, cuda->module_get_function(&d->stamp, d->module, "gpuio_stamp"), why, "finding gpuio_stamp");
+	if (rc == 0)
+		rc = gpuio_cuda_say(cuda, cuda->module_get_function(&d->work, d->module, "gpuio_work"), why, "finding gpuio_work");
 	return rc;
 }
 
@@ -193,13 +197,13 @@ int gpuio_device_kernels(struct gpuio_device *d, struct gpuio_why *why)
 {
 	int rc;
 
-	if (d->stamp)
+	if (d->work)
 		return 0;
 	rc = load_kernels(d, why);
 	if (rc && d->module) {
 		d->cuda->module_unload(d->module);
 		d->module = NULL;
-		d->check = d->stamp = NULL;
+		d->check = d->stamp = d->work = NULL;
 	}
 	return rc;
 }

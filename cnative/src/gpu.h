@@ -15,7 +15,11 @@ struct gpuio_device {
 	cuda_device device;
 	cuda_context context;
 	cuda_module module;            /* of the kernels; NULL = not loaded */
-	cuda_function check, stamp;
+	cuda_function check, stamp, work;
+	cuda_ptr arena;                /* what gpuio_work reads, and its stop word behind it; 0 = not yet */
+	uint64_t arena_bytes;
+	unsigned work_blocks;
+	double fixed_ns, round_ns;     /* of a gpuio_work alone; 0 = not yet known */
 	cuda_ptr memory;               /* of the run that has the pool; grows, never shrinks */
 	uint64_t memory_bytes;
 	struct gpuio_device *next;

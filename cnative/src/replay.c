@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "replay_steps.h"
 #include "schedule.h"
 
 static inline uint32_t records_of(const struct gpuio_replay_spec *spec, uint32_t group)
@@ -23,6 +23,18 @@ static inline uint32_t records_of(const struct gpuio_replay_spec *spec, uint32_t
 static inline bool waits(const struct gpuio_record *r)
 {
 	return r->op == GPUIO_FSYNC || r->flags & GPUIO_RECORD_BARRIER || r[-1].op == GPUIO_FSYNC;
+}
+
+/* When this worker itself has something to do next, in ticks; UINT64_MAX = unknown. */
+static uint64_t own_time(const struct gpuio_worker *w)
+{
+	const struct gpuio_replay *rp = w->run->replay;
+	uint64_t at = w->heap.n ? w->heap.at[0].due : UINT64_MAX, look;
+
+	if (!rp->gpu_row || atomic_load(&rp->looker) != w->job.worker)
+		return at;
+	look = atomic_load(&rp->look_at);
+	return look < at ? look : at;
 }
 
 /* ---- waking ---- */
@@ -48,9 +60,7 @@ void gpuio_replay_idle(struct gpuio_worker *w, uint64_t until)
 	/* Looked at once more: from here on a bell is heard. What is drawn now is put back for the loop to take. */
 	if (atomic_load(&rp->left) == 0 || gpuio_replay_draw(w, &record, &group, &later) == GPUIO_DRAWN) {
 		if (atomic_load(&rp->left) != 0) {
-			w->held_record = record;
-			w->held_group = group;
-			w->holds = true;
+			gpuio_replay_hold(w, record, group);
 		}
 		atomic_fetch_sub(&rp->idle, 1);
 		return;
@@ -60,7 +70,7 @@ void gpuio_replay_idle(struct gpuio_worker *w, uint64_t until)
 	/* Of those that only wait for the next chain one is enough to watch the clock; what is its own each watches itself. */
 	keeps = atomic_compare_exchange_strong(&rp->keeper, &none, 1);
 	if (!keeps)
-		until = w->heap.n ? w->heap.at[0].due : UINT64_MAX;
+		until = own_time(w);
 	rest = until == UINT64_MAX ? mono_ns() + LONGEST_REST_NS : rest_until(w, until);
 	ns = rest;
 	at = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -85,8 +95,7 @@ static uint64_t time_of(const struct gpuio_worker *w, uint32_t group)
 	return ns < 0 ? 0 : w->run->start_ticks + (uint64_t)((double)(ns - rp->epoch_ns) * w->ticks_per_ns);
 }
 
-/* The group may start at `when`: true when that is now, and it waits for any worker; else this one has it in its heap. */
-static bool let_go(struct gpuio_worker *w, uint32_t group, uint64_t when, uint64_t now)
+bool gpuio_replay_let_go(struct gpuio_worker *w, uint32_t group, uint64_t when, uint64_t now)
 {
 	struct gpuio_replay *rp = w->run->replay;
 	struct gpuio_turn *turn = &rp->turns[group];
@@ -121,7 +130,7 @@ static unsigned consume(struct gpuio_worker *w, struct gpuio_row *row, uint64_t 
 			uint32_t next = row->release;
 
 			row->release = rp->turns[next].following;
-			released += let_go(w, next, group->prefetch ? turn->consume : row->free_at, now);
+			released += gpuio_replay_let_go(w, next, group->prefetch ? turn->consume : row->free_at, now);
 		}
 		if (row->consume == GPUIO_NO_GROUP)
 			atomic_fetch_sub(&rp->active, 1);
@@ -130,12 +139,12 @@ static unsigned consume(struct gpuio_worker *w, struct gpuio_row *row, uint64_t 
 }
 
 /* Ends that come in while one worker is at this are left to it. */
-static unsigned consume_all(struct gpuio_worker *w, struct gpuio_row *row, uint64_t now)
+unsigned gpuio_replay_consume_all(struct gpuio_worker *w, struct gpuio_row *row, uint64_t now)
 {
 	unsigned seen = 1, released = 0;
 
 	do {
-		released += consume(w, row, now);
+		released += row == w->run->replay->gpu_row ? gpuio_replay_compute(w, now) : consume(w, row, now);
 	} while (!atomic_compare_exchange_strong(&row->events, &seen, 0));
 	return released;
 }
@@ -148,7 +157,7 @@ static void group_ended(struct gpuio_worker *w, uint32_t group, uint64_t now)
 
 	atomic_store_explicit(&rp->turns[group].end, now, memory_order_release);
 	if (atomic_fetch_add(&row->events, 1) == 0)
-		more += consume_all(w, row, now);
+		more += gpuio_replay_consume_all(w, row, now);
 	if (atomic_fetch_sub(&rp->left, 1) == 1)
 		gpuio_replay_ring(rp, UINT_MAX);
 	else if (more > own)
@@ -240,9 +249,9 @@ static bool start_chain(struct gpuio_worker *w, uint64_t now, uint64_t *until)
 		uint32_t next = row->release;
 
 		row->release = rp->turns[next].following;
-		more += let_go(w, next, now, now);
+		more += gpuio_replay_let_go(w, next, now, now);
 	}
-	more += consume_all(w, row, now);
+	more += gpuio_replay_consume_all(w, row, now);
 	open_group(w, head);
 	gpuio_replay_ring(rp, more);
 	return true;
@@ -291,6 +300,8 @@ enum gpuio_draw gpuio_replay_draw(struct gpuio_worker *w, uint64_t *record, uint
 	uint64_t now;
 
 	*until = UINT64_MAX;
+	if (rp->gpu_row)
+		gpuio_replay_look(w);
 	for (;;) {
 		unsigned mine = atomic_load_explicit(open, memory_order_relaxed);
 
@@ -317,8 +328,8 @@ enum gpuio_draw gpuio_replay_draw(struct gpuio_worker *w, uint64_t *record, uint
 			continue;
 		if (help(w, record, group))
 			return drawn(w, *group);
-		if (w->heap.n && w->heap.at[0].due < *until)
-			*until = w->heap.at[0].due;
+		if (own_time(w) < *until)
+			*until = own_time(w);
 		return GPUIO_LATER;
 	}
 }

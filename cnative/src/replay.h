@@ -14,6 +14,7 @@
 
 struct gpuio_run;
 struct gpuio_worker;
+struct gpuio_compute;
 
 /* One group in the window at hand. */
 struct gpuio_turn {
@@ -22,6 +23,7 @@ struct gpuio_turn {
 	atomic_uint parked;       /* 1 = who takes the last one before a barrier is to go on with it */
 	atomic_uint_least64_t start, end; /* ticks; 0 = not yet */
 	uint64_t due, consume;    /* ticks */
+	uint64_t computed_ns;     /* what a kernel took */
 	uint32_t following;       /* next group of its chain, GPUIO_NO_GROUP = it is the last one */
 };
 
@@ -44,6 +46,7 @@ struct gpuio_replay {
 	int64_t epoch_ns;         /* of the window's earliest time: what times are counted from */
 	uint64_t late_ticks;
 	uint64_t timed;           /* groups of the window with a time */
+	bool has_times;           /* some group of the whole set has one */
 
 	atomic_uint next_head;
 	atomic_uint active;       /* chains at work */
@@ -51,6 +54,16 @@ struct gpuio_replay {
 	atomic_uint broken;       /* a worker has ended early */
 	atomic_uint bell, idle;   /* futex, and workers that wait on it */
 	atomic_uint keeper;       /* one of them watches the clock for the next chain to start */
+	/* A consumer on a GPU; but for the last two, only who has the chain touches this. */
+	struct gpuio_compute *compute; /* NULL = computing is time that passes */
+	struct gpuio_row *gpu_row; /* the chain of the window at hand that computes there; NULL = none */
+	uint32_t on_gpu[2];       /* groups that are computed, the oldest first */
+	uint64_t handed_at[2];    /* ticks at which they were handed over */
+	uint64_t gpu_ended;       /* ticks at which the last one of those before them ended; 0 = there was none */
+	int gpu_error;
+	struct gpuio_why gpu_why;
+	atomic_uint_least64_t look_at; /* ticks at which the oldest is likely to end; UINT64_MAX = none runs */
+	atomic_uint looker;       /* worker that looks then */
 	atomic_uint *open;        /* per worker: the group it takes records from, + 1; for those that have none of their own */
 };
 
@@ -68,6 +81,16 @@ enum gpuio_draw { GPUIO_DRAWN, GPUIO_LATER };
 enum gpuio_draw gpuio_replay_draw(struct gpuio_worker *w, uint64_t *record, uint32_t *group, uint64_t *until);
 /* A record has ended, or has failed to. */
 void gpuio_replay_over(struct gpuio_worker *w, uint32_t group, uint64_t now);
+/* A group may start at the time `when`: true when that is now, and it waits for any worker; else this one keeps it until then. */
+bool gpuio_replay_let_go(struct gpuio_worker *w, uint32_t group, uint64_t when, uint64_t now);
+/* Its chain's consumer goes on as far as it can, and lets go what that makes room for; returns how many groups of them now. */
+unsigned gpuio_replay_consume_all(struct gpuio_worker *w, struct gpuio_row *row, uint64_t now);
+/* replay_compute.c: the same, once, of the chain that computes on a GPU. */
+unsigned gpuio_replay_compute(struct gpuio_worker *w, uint64_t now);
+/* Looks whether what is computed on the GPU has ended, if this worker is to do so by now. */
+void gpuio_replay_look(struct gpuio_worker *w);
+/* After the window, from the caller's thread: what was read is computed to its end. 0 or -errno. */
+int gpuio_replay_settle(struct gpuio_run *run, struct gpuio_why *why);
 /* Waits, with nothing in flight, until the time in ticks or until another worker has work or has ended it. */
 void gpuio_replay_idle(struct gpuio_worker *w, uint64_t until);
 /* Wakes up to n workers that wait; the last ones of a window, too. */

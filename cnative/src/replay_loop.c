@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay_loop.c - a worker's share of a window over records: takes them up as they may start, and ends them. */
+#include "replay_steps.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -19,7 +21,7 @@ static inline void spoil(struct gpuio_io *io)
 	memcpy(p + whole - GPUIO_SECTOR, &word, sizeof(word));
 }
 
-static struct gpuio_io *make_request(struct gpuio_worker *w, uint64_t record, uint32_t group)
+struct gpuio_io *gpuio_replay_request(struct gpuio_worker *w, uint64_t record, uint32_t group)
 {
 	const struct gpuio_replay_spec *spec = w->run->replay->spec;
 	const struct gpuio_record *r = &spec->records[record];
@@ -35,31 +37,32 @@ static struct gpuio_io *make_request(struct gpuio_worker *w, uint64_t record, ui
 	io->result = GPUIO_UNUSED;
 	if (!engine_moves_data(w->job.engine))
 		return io;
-	if (io->op == GPUIO_WRITE)
-		gpuio_pattern_stamp(io->buf, io->length, io->offset, w->run->seeds[io->file]);
-	else
+	if (io->op == GPUIO_READ)
 		spoil(io);
+	else if (!w->stage) /* else it is fetched from the GPU, where it is stamped */
+		gpuio_pattern_stamp(io->buf, io->length, io->offset, w->run->seeds[io->file]);
 	return io;
+}
+
+void gpuio_replay_end(struct gpuio_worker *w, const struct gpuio_io *io, uint64_t now)
+{
+	if (io->result == (int64_t)io->length) {
+		w->tally.bytes += io->length;
+		if (w->run->replay->timed)
+			hist_add_n(&w->response, ticks_to_ns(&w->ticker, ticks_between(io->intended, now)), 1);
+	}
+	gpuio_replay_over(w, io->group, now);
 }
 
 static void end_requests(struct gpuio_worker *w, int n)
 {
-	bool timed = w->run->replay->timed > 0;
 	uint64_t now = stamp(&w->ticker);
 
-	for (int i = 0; i < n; i++) {
-		const struct gpuio_io *io = w->done[i];
-
-		if (io->result == (int64_t)io->length) {
-			w->tally.bytes += io->length;
-			if (timed)
-				hist_add_n(&w->response, ticks_to_ns(&w->ticker, ticks_between(io->intended, now)), 1);
-		}
-		gpuio_replay_over(w, io->group, now);
-	}
+	for (int i = 0; i < n; i++)
+		gpuio_replay_end(w, w->done[i], now);
 }
 
-static void sync_file(struct gpuio_worker *w, uint64_t record, uint32_t group)
+void gpuio_replay_sync(struct gpuio_worker *w, uint64_t record, uint32_t group)
 {
 	const struct gpuio_replay_spec *spec = w->run->replay->spec;
 	uint16_t file = spec->records[record].file;
@@ -78,26 +81,19 @@ static unsigned draw_batch(struct gpuio_worker *w, uint64_t *until)
 		uint64_t record;
 		uint32_t group;
 
-		if (w->holds) {
-			record = w->held_record;
-			group = w->held_group;
-			w->holds = false;
-		} else if (gpuio_replay_draw(w, &record, &group, until) == GPUIO_LATER) {
+		if (gpuio_replay_next(w, &record, &group, until) == GPUIO_LATER)
 			break;
-		}
 		if (w->run->replay->spec->records[record].op == GPUIO_FSYNC) {
 			if (n) { /* what is ready to go goes first */
-				w->held_record = record;
-				w->held_group = group;
-				w->holds = true;
+				gpuio_replay_hold(w, record, group);
 				break;
 			}
-			sync_file(w, record, group);
+			gpuio_replay_sync(w, record, group);
 			if (w->tally.errors >= GPUIO_MAX_ERRORS)
 				break;
 			continue;
 		}
-		w->batch[w->nqueued + n++] = make_request(w, record, group);
+		w->batch[w->nqueued + n++] = gpuio_replay_request(w, record, group);
 	}
 	return n;
 }
@@ -154,11 +150,8 @@ int gpuio_replay_loop(struct gpuio_worker *w)
 			waiting -= (unsigned)rc;
 			drawing = !w->synchronous && w->nfree > 0 && !halted(w);
 		}
-		if (end) {
-			/* Nobody else can end what this worker has taken up: the others must not wait for it. */
-			atomic_store(&rp->broken, 1);
-			gpuio_replay_ring(rp, UINT32_MAX);
-		}
+		if (end)
+			gpuio_replay_break(rp);
 		if (outstanding(w) == 0) {
 			if (end || (!waiting && atomic_load(&rp->left) == 0))
 				break;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute.h"
 #include "run.h"
 #include "why.h"
 
@@ -71,6 +72,31 @@ static int check_groups(const struct gpuio_replay_spec *rp, struct gpuio_why *wh
 	return 0;
 }
 
+/* Kernels of several chains would compete, and none would take the time it was given. */
+static int check_compute(const struct gpuio_spec *spec, struct gpuio_why *why)
+{
+	const struct gpuio_replay_spec *rp = &spec->replay;
+	uint32_t chain = rp->n_chains;
+
+	if (!spec->gpu.ordinals)
+		REFUSE(-EINVAL, "kernels compute on a GPU: name one, or let computing be time that passes");
+	for (uint32_t i = 1; i < spec->jobs; i++)
+		if (spec->gpu.ordinals[i] != spec->gpu.ordinals[0])
+			REFUSE(-EINVAL, "kernels compute on one GPU, and the workers have GPU %" PRId32 " and GPU %" PRId32,
+			       spec->gpu.ordinals[0], spec->gpu.ordinals[i]);
+	for (uint32_t i = 0; i < rp->n_groups; i++) {
+		const struct gpuio_group *g = &rp->groups[i];
+
+		if (g->compute_ns == 0)
+			continue;
+		if (chain != rp->n_chains && chain != g->chain)
+			REFUSE(-EINVAL, "chains %" PRIu32 " and %" PRIu32 " compute, and kernels are for one: let computing be time that passes",
+			       chain, g->chain);
+		chain = g->chain;
+	}
+	return 0;
+}
+
 int gpuio_replay_check(const struct gpuio_spec *spec, bool moves_data, struct gpuio_why *why)
 {
 	const struct gpuio_replay_spec *rp = &spec->replay;
@@ -84,9 +110,9 @@ int gpuio_replay_check(const struct gpuio_spec *spec, bool moves_data, struct gp
 		REFUSE(-EINVAL, "%" PRIu32 " groups and %" PRIu32 " files: use at most 2^32 - 2 and 65,536", rp->n_groups, rp->n_files);
 	if (spec->arrivals)
 		REFUSE(-EINVAL, "records carry their own times: give no arrivals with them");
-	if (spec->gpu.ordinals)
-		REFUSE(-ENOTSUP, "records are replayed into host memory only: use destination host");
 	rc = check_groups(rp, why);
+	if (rc == 0 && spec->gpu.compute == GPUIO_COMPUTE_KERNEL)
+		rc = check_compute(spec, why);
 	return rc ? rc : check_records(spec, moves_data, why);
 }
 
@@ -119,8 +145,10 @@ struct gpuio_replay *gpuio_replay_new(const struct gpuio_replay_spec *spec, uint
 	}
 	/* Each group once at most, and none that begins its chain and has no barrier to be put down at. */
 	rp->heap_size = spec->n_groups - spec->n_chains + 1;
-	for (uint32_t i = 0; i < spec->n_groups; i++)
+	for (uint32_t i = 0; i < spec->n_groups; i++) {
 		queued += has_barrier(spec, i);
+		rp->has_times |= spec->groups[i].time_ns >= 0;
+	}
 	queued = queued < spec->n_groups ? queued : spec->n_groups;
 	while (places < queued && places < UINT32_C(1) << 31)
 		places *= 2;
@@ -143,6 +171,22 @@ void gpuio_replay_free(struct gpuio_replay *rp)
 	free(rp->open);
 	free(rp->ready.places);
 	free(rp);
+}
+
+static void rewind_gpu(struct gpuio_replay *rp)
+{
+	const struct gpuio_group *groups = rp->spec->groups;
+
+	rp->gpu_row = NULL;
+	rp->gpu_ended = 0;
+	rp->gpu_error = 0;
+	atomic_store(&rp->look_at, UINT64_MAX);
+	if (!rp->compute)
+		return;
+	gpuio_compute_rewind(rp->compute);
+	for (uint32_t i = rp->first; i < rp->first + rp->n && !rp->gpu_row; i++)
+		if (groups[i].compute_ns)
+			rp->gpu_row = &rp->rows[groups[i].chain];
 }
 
 void gpuio_replay_rewind(struct gpuio_replay *rp, uint32_t first, uint32_t n, double ticks_per_ns, uint32_t jobs)
@@ -183,6 +227,7 @@ void gpuio_replay_rewind(struct gpuio_replay *rp, uint32_t first, uint32_t n, do
 	atomic_store(&rp->left, n);
 	atomic_store(&rp->broken, 0);
 	atomic_store(&rp->keeper, 0);
+	rewind_gpu(rp);
 	for (uint32_t i = 0; i < jobs; i++)
 		atomic_store(&rp->open[i], 0);
 }
@@ -197,11 +242,15 @@ void gpuio_replay_report(const struct gpuio_run *run, struct gpuio_group_result 
 	const struct gpuio_replay *rp = run->replay;
 
 	for (uint32_t i = 0; i < rp->n; i++) {
+		const struct gpuio_group *group = &rp->spec->groups[rp->first + i];
 		struct gpuio_turn *turn = &rp->turns[rp->first + i];
 
 		results[i].due_ns = after(run, turn->due);
 		results[i].start_ns = after(run, atomic_load(&turn->start));
 		results[i].end_ns = after(run, atomic_load(&turn->end));
 		results[i].consume_ns = after(run, turn->consume);
+		results[i].compute_ns = turn->computed_ns;
+		if (&rp->rows[group->chain] != rp->gpu_row && turn->consume)
+			results[i].compute_ns = group->compute_ns;
 	}
 }

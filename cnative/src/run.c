@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "buffers.h"
+#include "compute.h"
 #include "stage.h"
 #include "why.h"
 
@@ -40,8 +41,22 @@ static void free_worker(struct gpuio_worker *w)
 	free(w->stage);
 }
 
+static void close_compute(struct gpuio_run *run)
+{
+	struct gpuio_device *device;
+	struct gpuio_why unheard;
+
+	if (!run->replay || !run->replay->compute)
+		return;
+	device = run->workers[0].side->device;
+	if (gpuio_device_enter(device, &unheard) == 0)
+		gpuio_compute_close(run->replay->compute);
+	gpuio_device_leave(device);
+}
+
 static void free_run(struct gpuio_run *run)
 {
+	close_compute(run);
 	if (run->locks_ready) {
 		pthread_barrier_destroy(&run->barrier);
 		pthread_cond_destroy(&run->report);
@@ -206,6 +221,13 @@ static int take_gpus(struct gpuio_run *run, bool staged, struct gpuio_why *why)
 	rc = share_gpus(run, staged, gpus, why);
 	if (rc == 0 && staged)
 		rc = gpuio_pool_pin(run->spec.pool, why);
+	if (rc == 0 && run->replay && run->spec.gpu.compute == GPUIO_COMPUTE_KERNEL) {
+		struct gpuio_device *device = run->workers[0].side->device;
+
+		rc = gpuio_device_enter(device, why);
+		if (rc == 0)
+			rc = gpuio_compute_open(device, &run->replay->compute, why);
+	}
 	gpuio_gpus_leave(gpus);
 	return rc;
 }

@@ -114,9 +114,9 @@ void *gpuio_worker_main(void *worker);
 /* loop.c and arrivals.c: the worker's share of one window, engine open; 0 or -errno of the worker itself. */
 int gpuio_closed_loop(struct gpuio_worker *w);
 int gpuio_open_loop(struct gpuio_worker *w);
-/* staged.c: the same for GPU memory that is reached by copies, closed and open. */
+/* staged.c: the same for GPU memory that is reached by copies, closed, open and over records. */
 int gpuio_staged_loop(struct gpuio_worker *w);
-/* replay_loop.c: over records. */
+/* replay_loop.c: over records, in host memory. */
 int gpuio_replay_loop(struct gpuio_worker *w);
 /* run.c: waits for report until *count == want; deadline 0 = without end. False when the deadline passed. */
 bool gpuio_run_wait(struct gpuio_run *run, const uint32_t *count, uint32_t want, uint64_t deadline_ns);

@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "replay_steps.h"
 #include "schedule.h"
 #include "stage.h"
-#include "steps.h"
 
 struct staged {
 	uint64_t drawn;
+	uint64_t until; /* records: ticks before which nothing is due here, 0 = there may be more now, UINT64_MAX = unknown */
 	unsigned waiting, offered; /* batch[offered .. offered + waiting) is still to be taken */
 	unsigned refusals;
 	int broken;
@@ -22,6 +23,8 @@ static uint64_t under_way(const struct gpuio_worker *w, const struct staged *l)
 
 static bool drawn_all(const struct gpuio_worker *w, const struct staged *l)
 {
+	if (w->run->replay)
+		return l->end || atomic_load(&w->run->replay->left) == 0;
 	return l->drawn == w->share || l->end;
 }
 
@@ -36,12 +39,34 @@ static bool may_draw(const struct gpuio_worker *w, const struct staged *l)
 	return !w->scheduled || intended(w, l->drawn) <= stamp(&w->ticker);
 }
 
+static void make_ready(struct gpuio_worker *w, struct gpuio_io *io)
+{
+	struct gpuio_stage *s = w->stage;
+	uint32_t place = s->ready_head + s->nready++;
+
+	s->ready[place < w->job.slots ? place : place - w->job.slots] = io;
+}
+
+/* Begins to fetch from the GPU what n requests are to write. */
+static int fetch(struct gpuio_worker *w, struct gpuio_io **ios, uint32_t n)
+{
+	uint64_t now;
+
+	if (n == 0)
+		return 0;
+	flow_mark(&w->tally.total, stamp(&w->ticker));
+	w->tally.total.level += n;
+	now = stamp(&w->ticker);
+	for (uint32_t i = 0; i < n; i++)
+		ios[i]->held = now;
+	return gpuio_stage_copy(w, ios, n, true);
+}
+
 /* Draws requests: reads are ready at once, writes when their data has come from the GPU. */
 static int draw(struct gpuio_worker *w, struct staged *l)
 {
 	const struct gpuio_spec *spec = &w->run->spec;
-	struct gpuio_stage *s = w->stage;
-	struct gpuio_io **fetch = w->done; /* free for the moment */
+	struct gpuio_io **writes = w->done; /* free for the moment */
 	uint32_t n = 0;
 
 	while (may_draw(w, l)) {
@@ -53,26 +78,46 @@ static int draw(struct gpuio_worker *w, struct staged *l)
 			io->intended = intended(w, l->drawn);
 		l->drawn++;
 		if (io->op == GPUIO_READ) {
-			uint32_t place = s->ready_head + s->nready++;
-
-			s->ready[place < w->job.slots ? place : place - w->job.slots] = io;
+			make_ready(w, io);
 			continue;
 		}
-		fetch[n++] = io;
+		writes[n++] = io;
 		if (spec->sync == GPUIO_SYNC_EVERY && ++w->unsynced >= spec->sync_every)
 			w->sync_due = true;
 	}
-	if (n) {
-		uint64_t now;
+	return fetch(w, writes, n);
+}
 
-		flow_mark(&w->tally.total, stamp(&w->ticker));
-		w->tally.total.level += n;
-		now = stamp(&w->ticker);
-		for (uint32_t i = 0; i < n; i++)
-			fetch[i]->held = now;
-		return gpuio_stage_copy(w, fetch, n, true);
+/* The same of records, as far as the device has room: who draws one keeps the others from it. fsyncs are done at once. */
+static int draw_records(struct gpuio_worker *w, struct staged *l)
+{
+	struct gpuio_io **writes = w->done;
+	uint32_t n = 0;
+
+	l->until = 0;
+	while (w->nfree && under_way(w, l) + n < w->run->spec.depth && w->tally.errors < GPUIO_MAX_ERRORS) {
+		struct gpuio_io *io;
+		uint64_t record;
+		uint32_t group;
+
+		if (gpuio_replay_next(w, &record, &group, &l->until) == GPUIO_LATER)
+			break;
+		l->until = 0;
+		if (w->run->replay->spec->records[record].op == GPUIO_FSYNC) {
+			if (n || w->stage->nready || l->waiting) { /* what is ready to go goes first */
+				gpuio_replay_hold(w, record, group);
+				break;
+			}
+			gpuio_replay_sync(w, record, group);
+			continue;
+		}
+		io = gpuio_replay_request(w, record, group);
+		if (io->op == GPUIO_READ)
+			make_ready(w, io);
+		else
+			writes[n++] = io;
 	}
-	return 0;
+	return fetch(w, writes, n);
 }
 
 static unsigned reads_among(struct gpuio_io *const *ios, unsigned n)
@@ -175,6 +220,8 @@ static int take_in(struct gpuio_worker *w, int n)
 		if (io->result != (int64_t)io->length) {
 			t->total.level--;
 			w->free[w->nfree++] = io;
+			if (w->run->replay)
+				gpuio_replay_end(w, io, now);
 		} else if (io->op == GPUIO_WRITE) {
 			gpuio_stage_land(w, io, io->held, now);
 		} else {
@@ -234,12 +281,37 @@ static int await(struct gpuio_worker *w, const struct staged *l)
 	return reap(w, spec->reap_batch);
 }
 
+/* The same for records. Any of their ends may let others begin, those of copies, too. */
+static int await_records(struct gpuio_worker *w, const struct staged *l)
+{
+	const struct gpuio_spec *spec = &w->run->spec;
+	bool full = l->until == 0, spins = spec->arrival_wait == GPUIO_WAIT_SPIN;
+	int rc;
+
+	if (outstanding(w) == 0)
+		return gpuio_stage_retire(w, true);
+	if (w->synchronous || l->end)
+		return reap(w, 1);
+	if (w->stage->ngathered)
+		return gpuio_stage_retire(w, true);
+	if (w->stage->count) {
+		rc = reap(w, 0);
+		return rc == 0 && spec->gpu.wait == GPUIO_WAIT_SLEEP ? gpuio_stage_retire(w, true) : rc;
+	}
+	if (full || (l->until == UINT64_MAX && !spins))
+		return reap(w, 1);
+	return spins ? reap(w, 0) : reap_until(w, l->until);
+}
+
 static int idle(struct gpuio_worker *w, struct staged *l)
 {
 	if (l->waiting || w->stage->nready) { /* refused though nothing is in flight */
 		if (++l->refusals >= MAX_REFUSALS)
 			return -EAGAIN;
 		sched_yield();
+	} else if (w->run->replay) {
+		if (w->run->spec.arrival_wait == GPUIO_WAIT_SLEEP && l->until != 0)
+			gpuio_replay_idle(w, l->until);
 	} else if (w->sync_due) {
 		gpuio_sync_file(w, false);
 		flow_leave_out(&w->tally.total, stamp(&w->ticker));
@@ -251,6 +323,7 @@ static int idle(struct gpuio_worker *w, struct staged *l)
 
 static int run_staged(struct gpuio_worker *w, struct staged *l)
 {
+	struct gpuio_replay *rp = w->run->replay;
 	struct gpuio_tally *t = &w->tally;
 
 	for (;;) {
@@ -260,11 +333,15 @@ static int run_staged(struct gpuio_worker *w, struct staged *l)
 			rc = gpuio_stage_flush(w);
 		if (rc >= 0 && !l->end && halted(w))
 			l->end = t->stopped = true;
+		if (rp && atomic_load_explicit(&rp->broken, memory_order_relaxed))
+			l->end = true;
 		if (rc >= 0 && !l->end)
-			rc = draw(w, l);
+			rc = rp ? draw_records(w, l) : draw(w, l);
 		if (rc < 0)
 			return rc;
 		send_ready(w, l);
+		if (l->end && rp)
+			gpuio_replay_break(rp);
 		if (l->end && !t->flow.over) {
 			flow_mark(&t->flow, stamp(&w->ticker));
 			settle(w);
@@ -277,7 +354,7 @@ static int run_staged(struct gpuio_worker *w, struct staged *l)
 			rc = idle(w, l);
 		} else {
 			l->refusals = 0;
-			rc = await(w, l);
+			rc = rp ? await_records(w, l) : await(w, l);
 		}
 		if (rc < 0)
 			return l->broken ? l->broken : rc;
@@ -307,8 +384,21 @@ int gpuio_staged_loop(struct gpuio_worker *w)
 
 	if (counts)
 		rc = gpuio_device_findings_reset(side->device, &side->findings, w->job.slots, &w->job.why);
+	w->holds = false;
+	w->heap.n = 0;
+	/* A window of records is short: its whole way counts from the beginning, when the first writes are fetched. */
+	if (w->run->replay)
+		flow_begin(&t->total, t->total.last, 0, 0);
 	if (rc == 0)
 		rc = run_staged(w, &l);
+	if (rc && w->run->replay)
+		gpuio_replay_break(w->run->replay);
+	if (w->run->replay && !t->flow.over) {
+		flow_mark(&t->flow, stamp(&w->ticker));
+		settle(w);
+		flow_mark(&t->total, stamp(&w->ticker));
+		follow(w);
+	}
 	quiesce(w);
 	if (rc == 0 && counts)
 		rc = gpuio_device_findings_read(side->device, &side->findings, side->streams[0], &bad, &first, &w->job.why);

@@ -263,8 +263,15 @@ int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio
 		run->workers[i].share = UINT64_MAX;
 	end = first + n < spec->n_groups ? spec->groups[first + n].first : spec->n_records;
 	rc = run_window(run, end - spec->groups[first].first, window, why);
-	if (window->stuck_worker < 0)
+	if (window->stuck_worker < 0) {
+		struct gpuio_why unheard;
+		int failed = gpuio_replay_settle(run, rc ? &unheard : why);
+
+		if (failed)
+			run->spent = true;
+		rc = rc ? rc : failed;
 		gpuio_replay_report(run, results);
+	}
 	return rc;
 }
 

@@ -107,6 +107,13 @@ static void choose_ways(struct gpuio_worker *w)
 	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
 	if (w->scheduled || w->run->replay)
 		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	/*
+	 * A neighbour on its CPU would make it late by time slices. It sleeps between arrivals, so it starves nobody; one that polls
+	 * would. Where the kernel does not permit it, it stays as it is.
+	 */
+	if ((w->scheduled || (w->run->replay && w->run->replay->has_times)) && spec->arrival_wait == GPUIO_WAIT_SLEEP && !w->stage &&
+	    !(w->job.engine->flags & GPUIO_ENGINE_POLLED))
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 }
 
 static void close_memory(struct gpuio_worker *w)
@@ -226,10 +233,10 @@ static int run_share(struct gpuio_worker *w)
 	t->flow.last = t->total.last = stamp(&w->ticker);
 	if (w->result.error)
 		return w->result.error;
-	if (w->run->replay)
-		rc = gpuio_replay_loop(w);
-	else if (w->stage)
+	if (w->stage)
 		rc = gpuio_staged_loop(w);
+	else if (w->run->replay)
+		rc = gpuio_replay_loop(w);
 	else
 		rc = w->scheduled ? gpuio_open_loop(w) : gpuio_closed_loop(w);
 	if (rc == 0 && !w->run->replay && w->run->spec.sync == GPUIO_SYNC_END)

@@ -14,6 +14,9 @@
 #define FILE_BYTES (UINT64_C(4) << 20)
 #define NEVER UINT64_MAX
 
+/* All of this into GPU memory, with a stand-in for the CUDA driver. */
+static bool into_gpu;
+
 static struct gpuio_record records[MAX_RECORDS];
 static struct gpuio_group groups[MAX_GROUPS];
 static struct gpuio_group_result results[MAX_GROUPS];
@@ -52,6 +55,11 @@ static void open_set(struct set *s, const char *engine, uint32_t jobs, uint32_t 
 	s->f.spec.depth = depth;
 	s->f.spec.block = 65536;
 	s->f.spec.verify = 1;
+	if (into_gpu) {
+		static const int32_t first_gpu[4];
+
+		s->f.spec.gpu = (struct gpuio_gpu_spec){.ordinals = first_gpu, .library = "./standin_libcuda.so", .wait = GPUIO_WAIT_SPIN};
+	}
 	s->spec = &s->f.spec.replay;
 	*s->spec = (struct gpuio_replay_spec){
 		.records = records, .groups = groups, .fds = s->fds, .seeds = s->seeds, .n_files = 2, .n_chains = 1};
@@ -558,10 +566,30 @@ static void with_arrivals(struct set *s)
 	s->f.spec.n_arrivals = 1;
 }
 
-int main(void)
+/* A copy that moves nothing and says it did leaves what another record brought. */
+static void notices_lost_copies(void)
+{
+	struct gpuio_window w;
+	struct gpuio_run *run;
+	struct set s;
+
+	setenv("STANDIN_CUDA_LOSE", "7", 1);
+	open_set(&s, "psync", 1, 1);
+	add_group(&s, 100, 0, -1);
+	run = fixture_run(&s.f);
+	w = replay(&s, run, 0, 1);
+	CHECK_EQ(w.verified, 100);
+	CHECK(w.copies >= 7 && w.bad >= w.copies / 7 && w.bad < 100);
+	CHECK_EQ(gpuio_close(run), 0);
+	close_set(&s);
+	unsetenv("STANDIN_CUDA_LOSE");
+}
+
+int main(int argc, char **argv)
 {
 	static const char *const async[] = {"libaio", "io_uring", "io_uring_sqpoll"};
 
+	into_gpu = argc > 1 && strcmp(argv[1], "gpu") == 0;
 	open_diary();
 	reads_what_it_should("psync", 3, 1);
 	reads_what_it_should("mmap", 2, 1);
@@ -582,6 +610,8 @@ int main(void)
 		gives_up_after_errors(async[i], 4);
 	}
 	notices_the_wrong_file();
+	if (into_gpu)
+		notices_lost_copies();
 	for (uint32_t jobs = 1; jobs <= 4; jobs++) {
 		keeps_the_order(jobs, 0, 7, 0, false);
 		keeps_the_order(jobs, 2, 7, 0, false);

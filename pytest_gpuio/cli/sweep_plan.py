@@ -10,6 +10,7 @@ from typing import Any, Final
 from pytest_gpuio.cli.output import put_json
 from pytest_gpuio.cli.sweep_options import add_plan, sweep_of
 from pytest_gpuio.core.sizes import format_size
+from pytest_gpuio.report.duration import long_duration
 from pytest_gpuio.report.numbers import si
 from pytest_gpuio.sweep.estimate import Estimate, estimate
 from pytest_gpuio.sweep.expand import Sweep, expand
@@ -71,7 +72,7 @@ def forecast_lines(sweep: Sweep, found: Estimate) -> Iterator[str]:
     """The forecast for people."""
     plan = sweep.plan
     yield f"plan {plan.name}{f': {plan.title}' if plan.title else ''}\n"
-    yield f"{found.cells:,} cells, about {duration(found.seconds)}\n"
+    yield f"{found.cells:,} cells, about {long_duration(found.seconds)}\n"
     for target, count in found.by_target.items():
         where = sweep.targets.get(target)
         place = f"{where} ({sweep.media[target]})" if where else f"{sweep.media[target]}, no path given: skipped"
@@ -86,14 +87,6 @@ def forecast_lines(sweep: Sweep, found: Estimate) -> Iterator[str]:
         f"{effort.windows} windows of {effort.window_s * 1e3:g} ms" if effort.windows else f"profile {effort.profile}"
     )
     yield f"  each cell: {windows}, {format_size(effort.region_bytes)} of its target\n"
-
-
-def duration(seconds: float) -> str:
-    """``41 h 18 min``, ``12 min``, ``45 s``."""
-    minutes = round(seconds / 60)
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 def _data(sweep: Sweep, found: Estimate) -> dict[str, Any]:

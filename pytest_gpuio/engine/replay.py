@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 RECORD: Final = struct.Struct("=QIHBB")
 #: One ``struct gpuio_group``: first record, time or -1, compute, chain, prefetch; times in nanoseconds.
 GROUP: Final = struct.Struct("=QqQII")
-#: Numbers per group in the results: due, start, end and consumption, nanoseconds after the window's start.
-RESULTS: Final = 4
+#: Numbers per group in the results: due, start, end and consumption, nanoseconds after the window's start; and how many
+#: nanoseconds its compute lasted.
+RESULTS: Final = 5
 #: It did not come to that: the window ended early.
 NEVER: Final = 2**64 - 1
 

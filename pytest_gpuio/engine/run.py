@@ -214,6 +214,18 @@ class Run:
         check(code, why, f"a window of {count:,} groups")
         return self._window(out)
 
+    def compute_alone(self, ns: int, times: int) -> float:
+        """How long a kernel for a compute of ``ns`` nanoseconds takes while no window runs; mean of ``times``, ns.
+
+        Raises:
+            EngineError: this run computes by no kernel, or the GPU failed.
+        """
+        took, why = native().ffi.new("double *"), new_why()
+        if not (0 < ns < 1 << 63 and 0 < times < 1 << 32):
+            raise EngineError(f"{times} computes of {ns} ns: use 1 or more of each", errno.EINVAL)
+        check(native().lib.gpuio_compute_alone(self._open, ns, times, took, why), why, f"computing for {ns:,} ns")
+        return float(took[0])
+
     def _window(self, out: Any) -> Window:
         values = {name: getattr(out, name) for name in _WINDOW_FIELDS}
         return Window(**values, workers=self._workers())

@@ -20,6 +20,7 @@ Order = Literal["sequential", "random", "zipf"]
 Sync = Literal["none", "end", "every"]
 ArrivalWait = Literal["sleep", "spin"]
 GpuCheck = Literal["kernel", "copy"]
+Compute = Literal["timer", "kernel"]
 
 #: Knobs that an engine may have; what it really had is :attr:`Run.effective_knobs`.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
@@ -35,6 +36,7 @@ _SYNCS: Final[Mapping[str, str]] = {
 }
 _WAITS: Final[Mapping[str, str]] = {"sleep": "GPUIO_WAIT_SLEEP", "spin": "GPUIO_WAIT_SPIN"}
 _CHECKS: Final[Mapping[str, str]] = {"kernel": "GPUIO_GPU_KERNEL", "copy": "GPUIO_GPU_COPY"}
+_COMPUTES: Final[Mapping[str, str]] = {"timer": "GPUIO_COMPUTE_TIMER", "kernel": "GPUIO_COMPUTE_KERNEL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class RunSpec:
             and ``read_percent`` only says whether there are writes (below 100). None = the engine draws offsets.
         spdk: the attached namespace that the engine ``spdk`` works on; it uses no ``fd``.
         gpu_check: data is checked by a ``kernel`` on the GPU, or after a ``copy`` back.
+        compute: how a record chain's consumer computes: a ``timer`` passes; or a ``kernel`` on the GPU does what takes
+            that time alone, for one chain and one GPU.
     """
 
     engine: str
@@ -105,6 +109,7 @@ class RunSpec:
     copy_streams: int = 0
     copy_ahead: int = 0
     gpu_check: GpuCheck = "kernel"
+    compute: Compute = "timer"
     replay: Replay | None = None
     spdk: SpdkNamespace | None = None
 
@@ -159,6 +164,7 @@ def _gpu_part(spec: RunSpec, out: Any, keep: list[Any]) -> None:
         ) from error
     out.wait = _lookup(_WAITS, spec.copy_wait, "copy wait")
     out.check = _lookup(_CHECKS, spec.gpu_check, "GPU check")
+    out.compute = _lookup(_COMPUTES, spec.compute, "compute")
     library = spec.gpu_library or find_libcuda()
     if library is not None:
         keep.append(ffi.new("char[]", os.fsencode(library)))
@@ -207,6 +213,8 @@ def to_native(spec: RunSpec) -> tuple[Any, list[Any]]:
         out.sq_cpus = keep[-1]
     if spec.arrivals is not None:
         out.n_arrivals, out.arrivals = _arrivals(spec.arrivals, keep)
+    if spec.compute == "kernel" and not spec.gpus:
+        raise EngineError("kernels compute on a GPU: name one, or let computing be a timer", errno.EINVAL)
     if spec.gpus:
         _gpu_part(spec, out.gpu, keep)
     if library is not None:

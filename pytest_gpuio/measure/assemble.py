@@ -14,10 +14,11 @@ from pytest_gpuio.engine.cufile_counters import CuFileCounters
 from pytest_gpuio.measure.binned import unpack
 from pytest_gpuio.measure.cpu import POLLER
 from pytest_gpuio.measure.gates import GateResult, Observed
+from pytest_gpuio.measure.gpu_placement import gpu_distance
 from pytest_gpuio.measure.placement import device_nodes, worker_distance
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
-from pytest_gpuio.media import Medium
+from pytest_gpuio.media import BlockDevice, Medium
 from pytest_gpuio.results.build import cell_record, cpu_cost, distribution, unknown_device
 from pytest_gpuio.results.record import (
     CellRecord,
@@ -181,9 +182,13 @@ def _open_loop(seen: Observed) -> OpenLoop | None:
     }
 
 
-def _gpu_share(share: Mapping[str, Any]) -> GpuShare:
+def _gpu_share(share: Mapping[str, Any], devices: Sequence[BlockDevice]) -> GpuShare:
     rate = share["bytes"] / 1e9 / share["seconds"] if share["seconds"] > 0 else 0.0
-    return cast("GpuShare", {**share, "gb_per_s": rate})
+    told = {}
+    if devices:
+        placed = gpu_distance(share["bus_id"], devices)
+        told = {"distance": placed.distance, "evidence": placed.evidence}
+    return cast("GpuShare", {**share, "gb_per_s": rate, **told})
 
 
 def _gpu(seen: Observed) -> Gpu | None:
@@ -211,7 +216,7 @@ def _gpu(seen: Observed) -> Gpu | None:
         "driver_version": found["driver_version"],
         "cores": found["cores"],
         "check": plan.copies.check,
-        "shares": [_gpu_share(share) for share in found["shares"]],
+        "shares": [_gpu_share(share, seen.devices) for share in found["shares"]],
         "copies": copies,
     }
 
@@ -247,6 +252,7 @@ def _placement(seen: Observed) -> Placement:
         "device_nodes": None if near is None else list(near),
         "worker_nodes": list(seen.nodes) or None,
         "buffer_nodes": None if buffers is None else list(buffers),
+        "real_time": bool(seen.outcome.get("real_time")),
         "distance": placed.distance,
         "evidence": placed.evidence,
     }

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: A kernel alone is timed for so long, but at least and at most so many times.
+_ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 #: A window grows by so much at most on the word of one so short that its start outweighs its requests.
 _STEEPEST = 16.0
 _TELLING_S = 2e-4
@@ -70,6 +72,7 @@ def _new_fields(plan: Plan, arrivals: array[int] | None) -> dict[str, Any]:
         }  # fmt: skip
     if plan.replay is not None:
         fields["arrival_wait"] = plan.arrival_wait
+        fields["compute"] = "kernel" if plan.replay.kernel_ns else "timer"
     if arrivals is not None:
         fields |= {"arrivals": arrivals, "arrival_wait": plan.arrival_wait}
     return fields
@@ -265,6 +268,7 @@ class CellRun:
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
+            alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
@@ -275,6 +279,7 @@ class CellRun:
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
                 ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
+            alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
             if plan.verify != "none" and observed["windows"]:
                 swept = run.sweep()
@@ -289,6 +294,7 @@ class CellRun:
                 }
             return observed | {
                 "direct": direct,
+                "compute_alone_ns": alone,
                 "facts": run.facts,
                 "buffer_nodes": buffer_nodes(info.base),
                 "mapping": mapping,
@@ -475,6 +481,7 @@ class CellRun:
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "real_time": _real_time(windows[0]) if windows else False,
             "surroundings": surroundings.between(around, self._surroundings())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
@@ -489,6 +496,23 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
+
+
+def compute_alone(plan: Plan, run: object) -> float | None:
+    """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
+    if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
+        return None
+    step = plan.replay.kernel_ns
+    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
+
+
+def _real_time(window: Window) -> bool:
+    """Whether the workers run ahead of all usual tasks of their CPUs; asked while they live."""
+    try:
+        policies = [os.sched_getscheduler(result.tid) for result in window.workers if result.tid > 0]
+    except OSError:
+        return False  # those of other ranks are in processes of their own, and may have ended
+    return bool(policies) and all(policy & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO for policy in policies)
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:

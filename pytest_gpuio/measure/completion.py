@@ -11,7 +11,16 @@ from pytest_gpuio.measure.totals import Totals
 from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.phases.slo import slo_report
 from pytest_gpuio.phases.stall import Stall, stall
-from pytest_gpuio.results.record import Background, Completion, Deciding, Lag, Ranks, Replayed, StallRecord
+from pytest_gpuio.results.record import (
+    Background,
+    Completion,
+    Deciding,
+    KernelSteps,
+    Lag,
+    Ranks,
+    Replayed,
+    StallRecord,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,24 +28,33 @@ if TYPE_CHECKING:
 
     from pytest_gpuio.phases.records import Records
 
-_DUE, _START, _END, _CONSUME = range(4)
+_DUE, _START, _END, _CONSUME, _COMPUTE = range(5)
 
 
-def replayed(replay: ReplaySet, results: NDArray[np.uint64], totals: Totals, cpu_s: float) -> Replayed:
+def replayed(
+    replay: ReplaySet,
+    results: NDArray[np.uint64],
+    totals: Totals,
+    cpu_s: float,
+    alone_ns: Sequence[float | None] = (None, None),
+) -> Replayed:
     """The record's block about a model.
 
     Args:
         replay: what was issued.
-        results: of every measured window, shape (windows, groups, 4), nanoseconds after the window's start.
+        results: of every measured window, shape (windows, groups, 5): due, start, end and consumption in nanoseconds
+            after the window's start, and how long the compute lasted.
         totals: of the windows.
         cpu_s: CPU seconds of the windows.
+        alone_ns: what a usual step's kernel took alone, before and after; None = computing was time that passed.
     """
     import numpy as np
 
     records, model = replay.records, replay.model
     took = np.maximum((results[:, :, _END] - results[:, :, _DUE]).astype(np.int64), 0)
     ranks = _ranks(records, results, replay.processes)
-    stalls = [_stall(records, window) for window in results]
+    kernel = None not in alone_ns
+    stalls = [_stall(records, window, kernel=kernel) for window in results]
     known = [one for one in stalls if one is not None]
     stalled: StallRecord | None = None
     if known:
@@ -48,6 +66,8 @@ def replayed(replay: ReplaySet, results: NDArray[np.uint64], totals: Totals, cpu
             "longest_stall_s": max(one.longest_stall_s for one in known),
             "steps_per_s": statistics.fmean(one.steps_per_s for one in known),
         }
+        if kernel:
+            stalled["kernel"] = _kernel_steps(records, results, [ns for ns in alone_ns if ns is not None])
     moved = totals.bytes / 1e9
     figures = _completion(replay, took.ravel(), len(results))
     background = _background(records, took, known) if model.deciding == "stall" else None
@@ -147,7 +167,7 @@ def _background(records: Records, took: NDArray[np.int64], stalls: Sequence[Stal
     }
 
 
-def _stall(records: Records, window: NDArray[np.uint64]) -> Stall | None:
+def _stall(records: Records, window: NDArray[np.uint64], *, kernel: bool) -> Stall | None:
     """Of the slowest chain that computes; None when none does."""
     import numpy as np
 
@@ -155,8 +175,28 @@ def _stall(records: Records, window: NDArray[np.uint64]) -> Stall | None:
     computing = np.bincount(records.chain, weights=records.compute_ns.astype(np.float64), minlength=records.chains)
     for chain in np.flatnonzero(computing > 0)[:10_000]:
         mine = records.chain == chain
-        found.append(stall(window[mine, _CONSUME].tolist(), records.compute_ns[mine].tolist()))
+        took = window[mine, _COMPUTE].tolist() if kernel else None
+        found.append(stall(window[mine, _CONSUME].tolist(), records.compute_ns[mine].tolist(), took))
     return min(found, key=lambda one: (one.utilization is None, one.utilization or 0.0), default=None)
+
+
+def _kernel_steps(records: Records, results: NDArray[np.uint64], alone_ns: Sequence[float]) -> KernelSteps:
+    """Of all steps of all windows, those that were to compute something."""
+    import numpy as np
+
+    computes = records.compute_ns > 0
+    step = int(np.median(records.compute_ns[computes]))
+    given = float(records.compute_ns[computes].sum()) * len(results)
+    took = float(results[:, computes, _COMPUTE].sum())
+    alone = statistics.fmean(alone_ns)
+    return {
+        "step_ns": step,
+        "alone_ns": alone,
+        "alone_drift": alone_ns[-1] / alone_ns[0],
+        "given_s": given / 1e9,
+        "took_s": took / 1e9,
+        "stretch": took / given / (alone / step),
+    }
 
 
 def _ranks(records: Records, results: NDArray[np.uint64], processes: int) -> Ranks:

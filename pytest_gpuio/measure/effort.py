@@ -52,6 +52,7 @@ class Effort:
         numa: where workers and buffers lie: ``near`` the device, ``any``, or the number of a node.
         windows, warm_up_s, least_window_s: see :class:`~pytest_gpuio.measure.plan.Plan`; short windows are for sweeps.
         gpus: ordinals of the GPUs that cells may use, in this order; empty = all. copies: how bytes get there.
+        gpu_order: ``near`` or ``far``: which GPUs, by their way to the target; empty = as ``gpus`` says.
     """
 
     profile: str
@@ -71,6 +72,7 @@ class Effort:
     numa: str = NEAR
     gpus: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
+    gpu_order: str = ""
     windows: int | None = None
     warm_up_s: float | None = None
     least_window_s: float = LEAST_WINDOW_S
@@ -96,6 +98,7 @@ def effort_of(asked: Settings) -> Effort:
         allow_destroy=asked.allow_destroy,
         force=asked.force,
         numa=asked.numa,
-        gpus=asked.gpu,
+        gpus=() if isinstance(asked.gpu, str) else asked.gpu,
+        gpu_order=asked.gpu if isinstance(asked.gpu, str) else "",
         copies=Copies(**asked.copies),
     )

@@ -108,7 +108,12 @@ OPTIONS: Final = (
     Option(
         "gpus", "COUNTS", "numbers of GPUs, each with --gpuio-jobs workers of its own, comma list: 1,2 (default: 1)"
     ),
-    Option("gpu", "NUMBERS", "which GPUs, by the CUDA driver's numbers, comma list: 2,3 (default: all, from 0)"),
+    Option(
+        "gpu",
+        "NUMBERS|near|far",
+        "which GPUs: by the CUDA driver's numbers, comma list: 2,3; or by their way to the target: near (same switch, "
+        "root complex or NUMA node first), far (default: all, from 0)",
+    ),
     Option(
         "copy",
         "NAME=VALUE",

@@ -67,6 +67,7 @@ class ReplayPlan:
         ios, bytes: of one window, fsyncs not counted.
         timed: some group has an intended start. least_s: seconds that starts and computes take by themselves.
         parts: of each rank, when each has a process; empty = one process does it all.
+        kernel_ns: a usual compute, when kernels on the GPU do them; 0 = computing is time that passes.
         objects: file that says what a framework saves or loads instead; empty = no framework has a part in it.
     """
 
@@ -82,6 +83,7 @@ class ReplayPlan:
     timed: bool
     least_s: float
     parts: tuple[RankPart, ...] = ()
+    kernel_ns: int = 0
     objects: str = ""
 
     @classmethod

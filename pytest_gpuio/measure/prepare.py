@@ -18,7 +18,7 @@ from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.placement import buffer_node, ordered_cpus, wanted_nodes
 from pytest_gpuio.measure.plan import LEAST_DEPTHS, Plan, ReplayPlan
-from pytest_gpuio.measure.records import check_model
+from pytest_gpuio.measure.records import check_model, model_gpus
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import AnyWorkload, Durability, Order, RecordModel, Round
 from pytest_gpuio.phases.arrivals import CLOSED, Arrivals
@@ -252,8 +252,9 @@ def make_plan(
     cell, path, workload = subject.cell, subject.path, subject.workload
     nodes = wanted_nodes(effort.numa, medium.devices if path.moves_data else ())
     available = ordered_cpus(affinity(), nodes)
-    # Each rank has the cell's jobs.
-    workers = cell.workers * (len(replay.parts) or 1 if replay is not None else 1)
+    processes = len(replay.parts) or 1 if replay is not None else 1
+    # Each rank has the cell's jobs, and one of its GPUs.
+    workers = cell.workers if replay is None else cell.jobs * processes
     cpus = choose_cpus(workers, available)
     durability = Durability.parse(cell.durability)
     slowest = 5e6  # bytes/s; what is slower than a tired SD card counts as stuck
@@ -308,7 +309,7 @@ def make_plan(
         devices=tuple(device.name for device in medium.devices) if path.moves_data else (),
         mapped=path.mapped,
         limited=tuple({*medium.counted, *(device.dev for device in medium.devices)}) if path.moves_data else (),
-        gpus=choose_gpus(cell, effort.gpus),
+        gpus=choose_gpus(cell, effort.gpus) if replay is None else model_gpus(cell, effort.gpus, processes),
         cufile=path.cufile,
         copies=effort.copies,
         replay=replay,

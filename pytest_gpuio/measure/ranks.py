@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from pytest_gpuio.core.errors import EngineError, GpuioError
-from pytest_gpuio.engine import NEVER, Histogram, Sweep, Window, results_for
+from pytest_gpuio.engine import NEVER, Histogram, Run, Sweep, Window, results_for
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.isolation.serve import die_with
 from pytest_gpuio.measure.plan import Plan, RankPart
 
@@ -63,7 +64,8 @@ OpenRank = Callable[[int, ExitStack], RankRun]
 #: Sums over ranks; times and CPU, which every process counts for itself, are not among them.
 _SUMS: Final = (
     "ios", "reads", "writes", "bytes", "errors", "short_ios", "syncs", "sync_ns", "verified", "bad", "steady_ios",
-    "steady_lat_ns", "max_in_flight", "scheduled", "late",
+    "steady_lat_ns", "max_in_flight", "scheduled", "late", "total_ios", "total_lat_ns", "max_total", "copies",
+    "copied_bytes",
 )  # fmt: skip
 
 
@@ -71,8 +73,9 @@ def merge_windows(windows: Sequence[Window]) -> Window:
     """Several ranks' windows as one, from the first start to the last end; CPU figures are those of the first."""
 
     def merge(one: Window, other: Window) -> Window:
-        steady = max(one.steady_ns, other.steady_ns)
+        steady, total = max(one.steady_ns, other.steady_ns), max(one.total_ns, other.total_ns)
         weighed = one.mean_in_flight * one.steady_ns + other.mean_in_flight * other.steady_ns
+        weighed_total = one.total_in_flight * one.total_ns + other.total_in_flight * other.total_ns
         sums = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
         failed = one if one.errors else other
         wrong = one if one.bad else other
@@ -89,6 +92,9 @@ def merge_windows(windows: Sequence[Window]) -> Window:
             steady_ns=steady,
             mean_in_flight=weighed / steady if steady else 0.0,
             steady_rate=sums["steady_ios"] * 1e9 / steady if steady else 0.0,
+            total_ns=total,
+            total_in_flight=weighed_total / total if total else 0.0,
+            total_rate=sums["total_ios"] * 1e9 / total if total else 0.0,
             clock_ppm=max(one.clock_ppm, other.clock_ppm),
             workers=one.workers + other.workers,
         )
@@ -99,9 +105,11 @@ def merge_windows(windows: Sequence[Window]) -> Window:
 def scatter(results: array[int], part: array[int], numbers: Sequence[int], shift_ns: int) -> None:
     """Put one rank's group results where its groups are among all, counted from the common start."""
     for index, group in enumerate(numbers):
-        for column in range(4):
-            value = part[4 * index + column]
-            results[4 * group + column] = value if value == NEVER else value + shift_ns
+        for column in range(RESULTS - 1):
+            value = part[RESULTS * index + column]
+            results[RESULTS * group + column] = value if value == NEVER else value + shift_ns
+        # The last one is a length of time.
+        results[RESULTS * (group + 1) - 1] = part[RESULTS * (index + 1) - 1]
 
 
 class Ranks:
@@ -227,6 +235,11 @@ class RankedRun:
         for window, part, numbers in zip(windows, parts, self._numbers, strict=True):
             scatter(results, part, numbers, window.start_ns - merged.start_ns)
         return merged
+
+    def compute_alone(self, ns: int, times: int) -> float:
+        """What a kernel takes on the first rank's GPU while the others do nothing; see :meth:`Run.compute_alone`."""
+        assert isinstance(self._mine, Run), "no framework computes"
+        return self._mine.compute_alone(ns, times)
 
     def histograms(self) -> dict[str, Histogram]:
         """Of the last window, merged over ranks."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TargetError
 from pytest_gpuio.core.sizes import describe_size
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.measure.libraries import LIBRARIES
 from pytest_gpuio.measure.plan import RankPart, ReplayFile, ReplayPlan
 from pytest_gpuio.measure.replay import most_files
@@ -80,10 +81,6 @@ def check_model(model: RecordModel, cell: Cell, path: DataPath, folder: Path) ->
         model.objects(model.values)  # what it cannot do with these parameters it says
     if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
         raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
-    if cell.destination != "host":
-        raise CapabilityMissing(
-            f"{cell.workload} issues given records, which end in host memory only: use --gpuio-destination=host."
-        )
     target = folder.parent.parent
     if path.moves_data and target.exists() and not target.is_dir():
         what = "a raw device" if raw_device(target) is not None else "a file"
@@ -120,6 +117,49 @@ def make_set(model: RecordModel, cell: Cell, alignment: int | None, max_time: fl
             "--gpuio-scale, or raise ulimit -n."
         )
     return ReplaySet(model, rounded.split(cell.bs), whole.groups, part.bytes_of(), int(part.length.max()))
+
+
+def model_gpus(cell: Cell, allowed: tuple[int, ...], processes: int) -> tuple[int, ...]:
+    """The GPU of each worker of a model: ranks take the cell's GPUs in turn, a rank's workers share one; empty = host.
+
+    Args:
+        cell: with the number of GPUs.
+        allowed: their ordinals; empty = from 0.
+        processes: of ranks.
+
+    Raises:
+        CapabilityMissing: more GPUs than processes.
+    """
+    if cell.gpus > processes:
+        raise CapabilityMissing(
+            f"{cell.workload} runs in {processes} process(es) here, one for each rank with records of its own, and "
+            f"each has one GPU: use --gpuio-gpus={processes} instead of {cell.gpus}."
+        )
+    ordinals = allowed or tuple(range(cell.gpus))
+    return tuple(ordinals[rank % cell.gpus] for rank in range(processes) for _ in range(cell.jobs)) if cell.gpus else ()
+
+
+def kernel_step(replay: ReplaySet, gpus: int) -> int:
+    """Nanoseconds of a usual compute, if kernels can do them all: each process has one chain that computes and a GPU.
+
+    Kernels of several chains on one GPU would slow each other down, and no step would take the time it was given.
+
+    Args:
+        replay: the records.
+        gpus: of the cell; 0 = host memory.
+
+    Returns:
+        0: computing is time that passes.
+    """
+    import numpy as np
+
+    records = replay.records
+    computes = records.compute_ns > 0
+    chains = np.unique(records.chain[computes])
+    if not gpus or not len(chains) or replay.processes > gpus:
+        return 0
+    alone = len(np.unique(records.rank[chains])) == len(chains) if replay.processes > 1 else len(chains) == 1
+    return int(np.median(records.compute_ns[computes])) if alone else 0
 
 
 def _fitting(whole: Records, max_time: float) -> Records:
@@ -239,13 +279,17 @@ class Exchange:
     def __exit__(self, *_error: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def plan(self, replay: ReplaySet, files: Sequence[ReplayFile], folder: Path | None = None) -> ReplayPlan:
+    def plan(
+        self, replay: ReplaySet, files: Sequence[ReplayFile], folder: Path | None = None, gpus: int = 0
+    ) -> ReplayPlan:
         """Write the arrays, and say where they are.
 
         Args:
             replay: what is issued.
             files: that it is about.
             folder: where a framework has its files; None = none has a part in it.
+            gpus: of the cell.
+
 
         Raises:
             TargetError: there is no room for them.
@@ -277,6 +321,7 @@ class Exchange:
             bytes=records.bytes_of(),
             timed=records.timed,
             least_s=(records.span_ns + int(records.compute_ns.sum())) / 1e9,
+            kernel_ns=kernel_step(replay, gpus),
         )
 
     def _objects(self, replay: ReplaySet, folder: Path) -> Path:
@@ -305,10 +350,10 @@ class Exchange:
         return RankPart(str(paths[0]), str(paths[1]), str(paths[2]), part.chains)
 
     def results(self, groups: int) -> NDArray[np.uint64]:
-        """Due, start, end and consumption of every group in each measured window; shape (windows, groups, 4)."""
+        """Due, start, end, consumption and compute of every group in each window; shape (windows, groups, 5)."""
         import numpy as np
 
-        return np.fromfile(self.folder / "results", np.uint64).reshape(-1, groups, 4)
+        return np.fromfile(self.folder / "results", np.uint64).reshape(-1, groups, RESULTS)
 
 
 def laid_files(laid: Mapping[str, Any]) -> tuple[ReplayFile, ...]:

@@ -57,7 +57,7 @@ def rank_plan(plan: Plan, rank: int) -> Plan:
     assert plan.replay is not None
     each = plan.jobs // len(plan.replay.parts)
     mine = slice(rank * each, (rank + 1) * each)
-    return replace(plan, jobs=each, cpus=plan.cpus[mine], sq_cpus=plan.sq_cpus[mine])
+    return replace(plan, jobs=each, cpus=plan.cpus[mine], sq_cpus=plan.sq_cpus[mine], gpus=plan.gpus[mine])
 
 
 def load_part(replay: ReplayPlan, part: RankPart, fds: tuple[int, ...]) -> Replay:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from pytest_gpuio.capabilities import CAPABILITIES, Resolver
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CellVoid, ChildDied, EngineError, TargetError
+from pytest_gpuio.core.errors import CapabilityMissing, CellVoid, ChildDied, EngineError, TargetError
 from pytest_gpuio.datapaths import DataPath
 from pytest_gpuio.datapaths.base import CuFileMode
 from pytest_gpuio.datapaths.spdk import SPDK
@@ -22,6 +22,7 @@ from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
 from pytest_gpuio.measure.effort import Effort
+from pytest_gpuio.measure.gpu_placement import ordered_gpus
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
@@ -186,10 +187,30 @@ class Session:
             return nothing | {"reason": f"opening cuFile did not survive: {error}"}
         return dict(found)
 
+    def _effort_for(self, cell: Cell) -> Effort:
+        """The effort with the GPUs that the cell's target is near to or far from, where that was asked for.
+
+        Raises:
+            CapabilityMissing: distances are not known.
+        """
+        effort = self._effort
+        if not effort.gpu_order or not cell.gpus:
+            return effort
+        bus_ids = [str(gpu["bus_id"]) for gpu in self.gpus()]
+        return replace(effort, gpus=ordered_gpus(effort.gpu_order, bus_ids, self._media[cell.target].devices))
+
     def _too_few_gpus(self, cell: Cell) -> str | None:
         if not cell.gpus:
             return None
-        there, last = len(self.gpus()), max(choose_gpus(cell, self._effort.gpus))
+        try:
+            allowed = self._effort_for(cell).gpus
+        except CapabilityMissing as error:
+            return str(error)
+        if self._effort.gpu_order and len(allowed) < cell.gpus:
+            return (
+                f"--gpuio-gpu={self._effort.gpu_order}: {len(allowed)} of the GPUs are, and the cell has {cell.gpus}."
+            )
+        there, last = len(self.gpus()), max(choose_gpus(cell, allowed))
         if last < there:
             return None
         return (
@@ -296,16 +317,18 @@ class Session:
             KeyboardInterrupt: the user stopped it; the child was told.
         """
         medium = self._media[subject.cell.target]
+        effort = self._effort_for(subject.cell)
         if isinstance(subject.workload, RecordModel):
             with ExitStack() as stack:
                 exchange = stack.enter_context(Exchange())
-                replay, prepared, plan = self._plan_model(subject, exchange, self._effort, progress, stack)
+                replay, prepared, plan = self._plan_model(subject, exchange, effort, progress, stack)
                 seen, results = self._observe(subject, plan, progress)
                 cpu_s = cpu_seconds(seen)
-                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s)
+                alone = seen.outcome["compute_alone_ns"]
+                figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s, alone)
                 return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
-        prepared = self._prepare(subject, self._effort, progress)
-        plan = make_plan(subject, prepared, medium, self._effort)
+        prepared = self._prepare(subject, effort, progress)
+        plan = make_plan(subject, prepared, medium, effort)
         seen, results = self._observe(subject, plan, progress)
         return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
 
@@ -364,7 +387,11 @@ class Session:
                 str(folder), files[0].data_offset, data_bytes, files[0].pattern_seed, **known_of_files
             )
         medium = self._media[cell.target]
-        return replay, prepared, make_plan(subject, prepared, medium, effort, exchange.plan(replay, files))
+        return (
+            replay,
+            prepared,
+            make_plan(subject, prepared, medium, effort, exchange.plan(replay, files, gpus=cell.gpus)),
+        )
 
     def _observe(
         self, subject: Subject, plan: Plan, progress: Progress
@@ -378,6 +405,10 @@ class Session:
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
         family = child_family(cell, path, self._targets[cell.target])
+        if plan.gpus and plan.replay is not None and plan.replay.parts:
+            # Its ranks are forks of it, and CUDA works in none of a process that has used CUDA.
+            family = f"{family}-ranks"
+            self._children.replace(family)
         before = self._children.given_up
         try:
             outcome = self._ask(
@@ -421,7 +452,8 @@ class Session:
         Raises:
             GpuioError: as :meth:`measure`, and when an I/O failed or brought wrong data.
         """
-        effort = replace(self._effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
+        effort = self._effort_for(subject.cell)
+        effort = replace(effort, region_bytes=min(self._effort.region_bytes, _SMOKE_BYTES))
         if isinstance(subject.workload, Workload):
             subject = replace(subject, workload=replace(subject.workload, round="time"), arrivals=Arrivals())
         if isinstance(subject.workload, RecordModel):

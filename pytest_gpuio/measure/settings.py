@@ -30,7 +30,8 @@ class Settings:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
         bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
-        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all.
+        destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all;
+            or ``near`` or ``far``.
         batch: (submit, reap) pairs. allow_destroy: raw devices that may be overwritten. force: whatever they carry.
         numa: ``near``, ``any`` or the number of a NUMA node.
         gate, gate_new: runs to judge this one with. gate_policy: rules of the gate.
@@ -59,7 +60,7 @@ class Settings:
     sq_idle_ms: int
     destination: tuple[Destination, ...] | None
     gpus: tuple[int, ...]
-    gpu: tuple[int, ...]
+    gpu: tuple[int, ...] | str
     copies: Mapping[str, Any]
     daemons: tuple[int, ...]
     allow_destroy: tuple[str, ...]
@@ -164,12 +165,15 @@ def _destinations(text: str) -> tuple[Destination, ...]:
     return tuple(found)
 
 
-def _ordinals(text: str) -> tuple[int, ...]:
-    ordinals = []
+def _gpu_choice(text: str) -> tuple[int, ...] | str:
+    if text.strip() in ("near", "far"):
+        return text.strip()
+    ordinals: list[int] = []
     for part in _names(text):
         if not re.fullmatch(r"\d{1,3}", part, re.ASCII) or int(part) in ordinals:
             raise ConfigError(
-                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L."
+                f"{part!r} is not the number of another GPU: they are numbered from 0, see nvidia-smi -L; or use "
+                "near or far alone."
             )
         ordinals.append(int(part))
     return tuple(ordinals)
@@ -300,7 +304,7 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         sq_idle_ms=sq_idle_ms,
         destination=parsed("destination", _destinations, None),
         gpus=parsed("gpus", _counts, (1,)),
-        gpu=parsed("gpu", _ordinals, ()),
+        gpu=parsed("gpu", _gpu_choice, ()),
         copies=parsed("copy", _copies, {}),
         daemons=parsed("daemon", _counts, ()),
         force=bool(value("force")),

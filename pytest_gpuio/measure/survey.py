@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from pytest_gpuio.machine import affinity, describe, gpu_storage, udev_knows
 from pytest_gpuio.machine.reading import value_of
 from pytest_gpuio.measure import perf
 from pytest_gpuio.measure.effort import Effort
+from pytest_gpuio.measure.gpu_placement import gpu_distance
 from pytest_gpuio.measure.prepare import choose_cpus, choose_poller_cpus
 from pytest_gpuio.measure.session import CHILD_MODULE, Session
 from pytest_gpuio.media import BlockDevice, Medium, classify
@@ -86,7 +87,8 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
                 {"name": path.name, "title": path.title, "available": available, "reason": reason}
             )
         say("cuFile")
-        found["gpus"] = [dict(gpu) for gpu in session.gpus()]
+        devices = medium.devices if target is not None else ()
+        found["gpus"] = [dict(gpu) | _distance(str(gpu["bus_id"]), devices) for gpu in session.gpus()]
         found["gpu_storage"] = _gpu_storage(session, None if target is None else medium)
     found["remedies"] = remedies(machine, limits, clock)
     if target is not None and not machine["hypervisor"]:
@@ -102,6 +104,14 @@ def slow_links(devices: Iterable[BlockDevice]) -> list[str]:
         for device in devices
         if device.pci_link is not None and device.pci_link_max is not None and device.pci_link != device.pci_link_max
     ]
+
+
+def _distance(bus_id: str, devices: Sequence[BlockDevice]) -> dict[str, str]:
+    """How far a GPU is from the target's devices; nothing without devices."""
+    if not devices:
+        return {}
+    placed = gpu_distance(bus_id, devices)
+    return {"distance": placed.distance, "evidence": placed.evidence}
 
 
 def _gpu_storage(session: Session, medium: Medium | None) -> dict[str, Any]:

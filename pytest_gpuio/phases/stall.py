@@ -17,7 +17,7 @@ class Stall:
         utilization: compute over running time without the first step, 0 .. 1; None with fewer than two steps or without
             compute. MLPerf Storage: AU = total_compute_time / total_benchmark_running_time, where the first step, which
             waits for an empty pipeline, counts in neither.
-        compute_s: of all steps. running_s: until the end of the last step.
+        compute_s: of all steps, as given. running_s: until the end of the last step.
         stall_s: time without the first step in which the accelerator waited for data.
         longest_stall_s: of one step, the first one left out.
         steps_per_s: all steps over ``running_s``; times the batch they are samples per second.
@@ -32,27 +32,30 @@ class Stall:
     steps_per_s: float
 
 
-def stall(begin_ns: Sequence[int], compute_ns: Sequence[int]) -> Stall:
+def stall(begin_ns: Sequence[int], compute_ns: Sequence[int], took_ns: Sequence[int] | None = None) -> Stall:
     """What a timeline of steps means.
 
     Args:
         begin_ns: when each step's compute began, nanoseconds after the start of the benchmark, ascending.
-        compute_ns: how long each computed.
+        compute_ns: how long each was to compute.
+        took_ns: how long each really computed, where that can differ; None = exactly so long. Utilisation counts what
+            was to be computed, so what slows steps down lowers it.
 
     Raises:
         ConfigError: no step, lists of different lengths, or a step that begins before the one before has ended.
     """
-    if not begin_ns or len(begin_ns) != len(compute_ns):
+    took_ns = compute_ns if took_ns is None else took_ns
+    if not begin_ns or not len(begin_ns) == len(compute_ns) == len(took_ns):
         raise ConfigError(f"{len(begin_ns)} beginnings and {len(compute_ns)} computes are no timeline of steps.")
     waits: list[int] = []
     free = 0
-    for step, (begin, compute) in enumerate(zip(begin_ns, compute_ns, strict=True)):
+    for step, (begin, took) in enumerate(zip(begin_ns, took_ns, strict=True)):
         # Stamps are rounded to nanoseconds each.
-        if begin < free - 2 or compute < 0:
+        if begin < free - 2 or took < 0:
             raise ConfigError(f"step {step} begins at {begin:,} ns, before the one before ended at {free:,} ns.")
         waits.append(max(begin - free, 0))
-        free = begin + compute
-    first = begin_ns[0] + compute_ns[0]
+        free = begin + took
+    first = begin_ns[0] + took_ns[0]
     running, computed = free - first, sum(compute_ns[1:])
     return Stall(
         steps=len(begin_ns),

@@ -45,6 +45,8 @@ def deciding(record: CellRecord, *, note: bool = True) -> str:
         words += f", min rank {ranks['min_rank_gb_per_s']:.3g} GB/s"
     if stalled is not None and stalled["stall_s"] and found["metric"] not in ("utilization", "stall"):
         words += f", stalled {stalled['stall_s']:.3g} s"
+    if stalled is not None and "kernel" in stalled:
+        words += f", kernels {stalled['kernel']['stretch']:.3f}x as long as alone"
     if replay["cpu_s_per_gb"] is not None:
         words += f", {replay['cpu_s_per_gb']:.3g} CPU s/GB"
     return words + (f" ({replay['note']})" if note and replay["note"] else "")

@@ -82,6 +82,8 @@ def _gpu_storage(found: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     kernel, expected = storage["kernel"], storage["forecast"]
     for gpu in found["gpus"]:
         yield f"GPU {gpu['ordinal']}", f"{gpu['name']}, {gpu['bus_id']}, {_size(gpu['bytes'])}, {gpu['uuid']}"
+        if "distance" in gpu:
+            yield "  to the target", f"{gpu['distance'].replace('_', ' ')}: {gpu['evidence']}"
     if not found["gpus"]:
         yield "GPU", "none that the CUDA driver shows"
     kind = {True: "open kernel module", False: "proprietary kernel module", None: ""}[kernel["driver_open"]]

@@ -10,10 +10,12 @@ from rich.text import Text
 from pytest_gpuio.report import numbers
 from pytest_gpuio.report.labels import within_workload
 from pytest_gpuio.report.tables import new_table, render
-from pytest_gpuio.results.record import CellRecord
+from pytest_gpuio.results.record import CellRecord, Gpu
 
 #: Share of the CPUs that are there from which on more GPUs can bring nothing.
 CPU_FULL: Final = 0.9
+#: From near to far, see :data:`pytest_gpuio.machine.topology.DISTANCES`.
+_WAYS: Final = ("same_switch", "same_root_complex", "same_node", "other_node")
 _HEADS: Final = ("GPUs", "GB/s", "per GPU", "of 1 GPU x N", "cores", "of")
 
 
@@ -64,5 +66,15 @@ def _row(record: CellRecord, base: float) -> tuple[str, ...]:
         f"{record['gb_per_s'] / (base * count):.2f}" if base > 0 else numbers.UNKNOWN,
         numbers.cores(used),
         str(gpu["cores"]),
-        "CPUs used up" if used >= CPU_FULL * gpu["cores"] else "",
+        ", ".join(
+            remark for remark in ("CPUs used up" if used >= CPU_FULL * gpu["cores"] else "", _way(gpu)) if remark
+        ),
     )
+
+
+def _way(gpu: Gpu) -> str:
+    """The longest way from the target to one of the GPUs, where it is known; what a row of far GPUs is told by."""
+    known = [share.get("distance", "unknown") for share in gpu["shares"]]
+    if not known or "unknown" in known:
+        return ""
+    return max(known, key=_WAYS.index).replace("_", " ")

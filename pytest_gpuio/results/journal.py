@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import stat
@@ -62,6 +63,10 @@ class Line:
     def body(self) -> Any:
         """The body."""
         return strict_json.loads(self.raw.decode("ascii"), source=f"line {self.number}")
+
+    def own_body(self) -> Any:
+        """The body, read faster: the checksum says that it is what a journal wrote, and that is strict JSON."""
+        return json.loads(self.raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,7 @@ class Placement(TypedDict):
     requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    real_time: NotRequired[bool]
     device_nodes: list[int] | None
     worker_nodes: list[int] | None
     buffer_nodes: list[int] | None
@@ -312,7 +313,11 @@ class OpenLoop(TypedDict):
 
 
 class GpuShare(TypedDict):
-    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end."""
+    """One GPU and what its group of workers did: ``seconds`` from its first worker's start to its last one's end.
+
+    ``distance`` is from it to the farthest of the target's devices (``same_switch``, ``same_root_complex``,
+    ``same_node``, ``other_node``, ``unknown``), for the reason in ``evidence``; absent without devices.
+    """
 
     ordinal: int
     name: str
@@ -324,6 +329,8 @@ class GpuShare(TypedDict):
     seconds: float
     gb_per_s: float
     cpu_seconds: float
+    distance: NotRequired[str]
+    evidence: NotRequired[str]
 
 
 class Copies(TypedDict):
@@ -407,10 +414,27 @@ class Lag(TypedDict):
     within_1ms: float
 
 
+class KernelSteps(TypedDict):
+    """Steps that kernels on the GPU computed, timed by the GPU.
+
+    A usual step of ``step_ns`` took ``alone_ns`` while no I/O went on, ``alone_drift`` is that after the measurement
+    over that before; all steps together were to take ``given_s`` and took ``took_s``. ``stretch`` is how much longer
+    they took than alone: above 1 is what the I/O took from them.
+    """
+
+    step_ns: int
+    alone_ns: float
+    alone_drift: float
+    given_s: float
+    took_s: float
+    stretch: float
+
+
 class StallRecord(TypedDict):
     """The emulated accelerator of the chain that fared worst.
 
-    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step.
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step. Without
+    ``kernel`` computing was time that passed.
     """
 
     utilization: float | None
@@ -418,6 +442,7 @@ class StallRecord(TypedDict):
     stall_s: float
     longest_stall_s: float
     steps_per_s: float
+    kernel: NotRequired[KernelSteps]
 
 
 class Ranks(TypedDict):

@@ -13,6 +13,7 @@ from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.results import fio_import, journal, strict_json
 from pytest_gpuio.results.run_file import KIND
 
+_FATES: Final = ("cell", "void", "skip", "failure")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -112,18 +113,34 @@ def _from_benchmarks(name: str, content: Mapping[str, Any]) -> RunFile:
 
 
 def _from_journal(name: str) -> RunFile:
-    contents = journal.read(name)
-    kinds: dict[str, list[Any]] = {}
-    for entry in contents.entries:
-        kinds.setdefault(entry.kind, []).append(entry.body)
-    start: Mapping[str, Any] = next(iter(kinds.get("start", [])), {})
+    """A run cut off, or the series of a sweep that was written last: there a cell's newest record counts."""
+    start: Mapping[str, Any] = {}
+    key, complete = "", False
+    # By series; cells of a sweep are known by keys, so that none is there twice.
+    bodies: dict[str, dict[str, list[Any]]] = {}
+    newest: dict[str, dict[str, int]] = {}
+    for line in journal.scan(name):
+        if line.kind == "start":
+            start, key, complete = line.own_body(), line.key, False
+        complete = complete or (line.kind == "end" and line.own_body().get("reason", "complete") == "complete")
+        if line.kind not in _FATES:
+            continue
+        body, kinds = line.own_body(), bodies.setdefault(key, {kind: [] for kind in _FATES})
+        if line.kind == "cell":
+            places = newest.setdefault(key, {})
+            place = places.setdefault(str(body.get("case")), len(kinds["cell"]))
+            if line.key and place < len(kinds["cell"]):
+                kinds["cell"][place] = body
+                continue
+        kinds[line.kind].append(body)
+    kinds = bodies.get(key, {})
     block = {
         "created": start.get("created"),
         "machine": start.get("machine") or {},
-        "voids": kinds.get("void", []),
+        "voids": [body for body in kinds.get("void", []) if body["case"] not in newest.get(key, {})],
         "skips": kinds.get("skip", []),
-        "failures": kinds.get("failure", []),
-        "interrupted": contents.torn or "end" not in kinds,
+        "failures": [body for body in kinds.get("failure", []) if body["case"] not in newest.get(key, {})],
+        "interrupted": not complete,
     }
     return _from_block(name, block, kinds.get("cell", []))
 

@@ -5,10 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from pytest_gpuio.core.errors import CapabilityMissing
+from pytest_gpuio.crosscheck import devices
 from pytest_gpuio.engine import find_cufile, probe
 from pytest_gpuio.measure.libraries.nixl import module_name
 
@@ -38,11 +41,31 @@ def memory_target():
 
 
 @pytest.fixture
+def disk_target():
+    """A folder on ext4 on a loop device, known to udev's database: every libcufile takes its files."""
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(devices.ext4_on_loop(600 << 20))
+        except CapabilityMissing as error:
+            pytest.skip(str(error))
+        number = folder.stat().st_dev
+        entry = Path(f"/run/udev/data/b{os.major(number)}:{os.minor(number)}")
+        if not entry.exists():
+            made = [path for path in (entry.parent, entry.parent.parent) if not path.exists()]
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            entry.write_text("I:1\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\nE:ID_FS_VERSION=1.0\nG:systemd\nV:1\n")
+            for path in reversed(made):
+                stack.callback(path.rmdir)
+            stack.callback(entry.unlink)
+        yield folder
+
+
+@pytest.fixture
 def cells(gpus, pytester, memory_target):
-    def run(*options):
+    def run(*options, target=memory_target):
         pytester.makepyfile(test_suite=SUITE)
         done = pytester.runpytest_subprocess(
-            f"--gpuio-target={memory_target}", "--gpuio-size=256M", "--gpuio-max-time=400ms", "--gpuio-bs=256k",
+            f"--gpuio-target={target}", "--gpuio-size=256M", "--gpuio-max-time=400ms", "--gpuio-bs=256k",
             "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-rs", *options, timeout=300,
         )  # fmt: skip
         found = json.loads((pytester.path / "gpuio-results.json").read_text())
@@ -100,9 +123,11 @@ def test_kvikio_is_classified_by_cufile_s_counters(cells):
         assert cell["library"]["settings"]["num_threads"] == 8
 
 
-def test_nixl_s_plug_ins_move_checked_data(cells):
+def test_nixl_s_plug_ins_move_checked_data(cells, disk_target):
     needs("nixl")
-    found, _ = cells("--gpuio-datapath=nixl_gds,nixl_gds_mt", "--gpuio-qd=8", "--gpuio-jobs=1")
+    options = ("--gpuio-datapath=nixl_gds,nixl_gds_mt", "--gpuio-qd=8", "--gpuio-jobs=1")
+    # NIXL brings the libcufile of its own choice, which may be one that takes no files in memory.
+    found, _ = cells(*options, target=disk_target)
     check(found, {"nixl_gds", "nixl_gds_mt"})
     for cell in found["cells"]:
         assert cell["effective"]["route"] == "compat"

@@ -101,3 +101,17 @@ def test_malformed_options_say_how(gpuio_run, option, words):
     result = gpuio_run(option)
     result.stderr.fnmatch_lines([words])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_near_and_far_are_skipped_where_distances_are_not_known(gpuio_run, libcuda, monkeypatch):
+    # The stand-in's GPUs are on no bus.
+    monkeypatch.setenv("GPUIO_LIBCUDA", libcuda)
+    result = gpuio_run("--gpuio-datapath=psync", GPU, "--gpuio-gpu=near", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*not known how far the GPUs are*"])
+
+
+def test_near_and_far_are_no_numbers(gpuio_run):
+    result = gpuio_run("--gpuio-gpu=near,1")
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*use near or far alone*"])

@@ -49,6 +49,7 @@ static const struct {
 	FUNCTION("cuEventRecord", event_record),
 	FUNCTION("cuEventQuery", event_query),
 	FUNCTION("cuEventSynchronize", event_synchronize),
+	FUNCTION("cuEventElapsedTime", event_elapsed_time),
 	FUNCTION("cuModuleLoadData", module_load_data),
 	FUNCTION("cuModuleUnload", module_unload),
 	FUNCTION("cuModuleGetFunction", module_get_function),

@@ -74,6 +74,7 @@ struct gpuio_cuda {
 	int (*event_record)(cuda_event event, cuda_stream stream);
 	int (*event_query)(cuda_event event);
 	int (*event_synchronize)(cuda_event event);
+	int (*event_elapsed_time)(float *milliseconds, cuda_event from, cuda_event to);
 	int (*module_load_data)(cuda_module *module, const void *image);
 	int (*module_unload)(cuda_module module);
 	int (*module_get_function)(cuda_function *function, cuda_module module, const char *name);

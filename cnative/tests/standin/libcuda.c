@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -20,10 +21,13 @@
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
        INVALID_CONTEXT = 201, NOT_READY = 600 };
-enum { COPY_IN, COPY_OUT, RECORD, CHECK, STAMP };
+enum { COPY_IN, COPY_OUT, RECORD, CHECK, STAMP, WORK };
+
+#define ROUND_US 2.0 /* of gpuio_work */
 
 struct event {
 	bool pending;
+	struct timespec at;
 };
 
 struct op {
@@ -56,6 +60,7 @@ static struct range *pinned;
 static int gpus = 1;
 static bool ready;
 static uint64_t lose, delay_us, copies;
+static uint32_t times = 1; /* as many times longer does gpuio_work take */
 static char fail_name[64];
 static uint64_t fail_from, fail_calls;
 static int fail_code;
@@ -84,6 +89,11 @@ PUBLIC void standin_cuda_state(struct standin_state *out)
 	pthread_mutex_lock(&lock);
 	*out = state;
 	pthread_mutex_unlock(&lock);
+}
+
+PUBLIC void standin_cuda_slow_down(uint32_t by)
+{
+	__atomic_store_n(&times, by, __ATOMIC_RELAXED);
 }
 
 PUBLIC int cuInit(unsigned flags)
@@ -295,7 +305,11 @@ PUBLIC int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 	CHECK_FAILURES();
 	if (!current)
 		return INVALID_CONTEXT;
-	memcpy(real(to), from, bytes);
+	/* A word may be one that gpuio_work looks at meanwhile. */
+	if (bytes == sizeof(uint32_t))
+		__atomic_store_n((uint32_t *)real(to), *(const uint32_t *)from, __ATOMIC_RELAXED);
+	else
+		memcpy(real(to), from, bytes);
 	return OK;
 }
 
@@ -362,6 +376,18 @@ static void run_stamp(const uint64_t *a)
 		((uint64_t *)real(a[0]))[s * 64] = mix(a[2] + a[1] + s * 512);
 }
 
+/* arena, vectors, rounds, stop */
+static void run_work(const uint64_t *a)
+{
+	const volatile uint32_t *stop = real(a[3]);
+
+	for (uint64_t done = 0; done < a[2] && !__atomic_load_n(stop, __ATOMIC_RELAXED); done += 50) {
+		uint64_t rounds = a[2] - done < 50 ? a[2] - done : 50;
+
+		usleep((useconds_t)((double)rounds * ROUND_US * __atomic_load_n(&times, __ATOMIC_RELAXED)));
+	}
+}
+
 static void perform(const struct op *op)
 {
 	if (delay_us)
@@ -374,6 +400,8 @@ static void perform(const struct op *op)
 		run_check(op->args);
 	else if (op->kind == STAMP)
 		run_stamp(op->args);
+	else if (op->kind == WORK)
+		run_work(op->args);
 }
 
 static void *serve(void *arg)
@@ -397,8 +425,10 @@ static void *serve(void *arg)
 		perform(op);
 		pthread_mutex_lock(&lock);
 		s->busy = false;
-		if (op->event)
+		if (op->event) {
 			op->event->pending = false;
+			clock_gettime(CLOCK_MONOTONIC, &op->event->at);
+		}
 		free(op);
 		pthread_cond_broadcast(&done);
 	}
@@ -545,6 +575,15 @@ PUBLIC int cuEventSynchronize(struct event *event)
 	return OK;
 }
 
+PUBLIC int cuEventElapsedTime(float *milliseconds, struct event *from, struct event *to)
+{
+	CHECK_FAILURES();
+	pthread_mutex_lock(&lock);
+	*milliseconds = (float)((double)(to->at.tv_sec - from->at.tv_sec) * 1e3 + (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e6);
+	pthread_mutex_unlock(&lock);
+	return from->pending || to->pending ? NOT_READY : OK;
+}
+
 PUBLIC int cuModuleLoadData(void **module, const void *image)
 {
 	CHECK_FAILURES();
@@ -570,22 +609,24 @@ PUBLIC int cuModuleGetFunction(void **function, void *module, const char *name)
 {
 	(void)module;
 	CHECK_FAILURES();
-	*function = (void *)(uintptr_t)(strcmp(name, "gpuio_check") == 0 ? CHECK : STAMP);
+	*function = (void *)(uintptr_t)(strcmp(name, "gpuio_check") == 0 ? CHECK : strcmp(name, "gpuio_stamp") == 0 ? STAMP : WORK);
 	return OK;
 }
 
 PUBLIC int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 			  unsigned shared, struct stream *s, void **params, void **extra)
 {
-	bool check = (uintptr_t)function == CHECK;
-	struct op op = {.kind = check ? CHECK : STAMP};
+	int kind = (int)(uintptr_t)function;
+	/* Which of the parameters has 32 bits. */
+	int count = kind == CHECK ? 7 : 4, narrow = kind == WORK ? 1 : 3;
+	struct op op = {.kind = kind};
 
 	(void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)extra;
 	CHECK_FAILURES();
 	if (!current || gx == 0 || bx == 0)
 		return INVALID_VALUE;
-	for (int i = 0; i < (check ? 7 : 4); i++)
-		op.args[i] = i == 3 ? *(const uint32_t *)params[i] : *(const uint64_t *)params[i];
+	for (int i = 0; i < count; i++)
+		op.args[i] = i == narrow ? *(const uint32_t *)params[i] : *(const uint64_t *)params[i];
 	pthread_mutex_lock(&lock);
 	enqueue(s, op);
 	state.kernels++;

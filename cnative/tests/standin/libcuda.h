@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libcuda.h - what the stand-in for the CUDA driver lets a test see. It is no GPU: "device" memory is host memory under addresses
- * that fault when they are used as pointers, each stream is a thread, and the two kernels are written out in C. It is strict where
+ * that fault when they are used as pointers, each stream is a thread, and the kernels are written out in C: gpuio_work sleeps. It is strict where
  * the driver is lenient: asynchronous copies need page-locked memory, and every call but the first ones a current context.
  *
  * Environment, read by cuInit:
@@ -26,6 +26,8 @@ struct standin_state {
 	uint64_t kernels;                     /* launches */
 };
 
+/* From now on gpuio_work takes so many times as long, as if something took memory bandwidth away from it. */
+void standin_cuda_slow_down(uint32_t times);
 void standin_cuda_state(struct standin_state *out);
 
 #endif

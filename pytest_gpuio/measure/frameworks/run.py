@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pytest_gpuio.core.errors import CapabilityMissing, CellVoid, EngineError
 from pytest_gpuio.core.sizes import describe_size
 from pytest_gpuio.engine import HISTOGRAMS, Histogram, Sweep, Window, pattern_fill
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.machine.kernel import memory_bytes
 from pytest_gpuio.measure.frameworks import FRAMEWORKS
 from pytest_gpuio.measure.plan import Plan
@@ -202,8 +203,8 @@ class FrameworkRun:
                     except OSError as error:
                         failed, errors = failed or error, errors + 1
                 end = time.monotonic_ns() - stretch.start_ns
-                at = 4 * (turn * len(self._units) + place)
-                results[at : at + 4] = array("Q", (ended[place], begin, end, end))
+                at = RESULTS * (turn * len(self._units) + place)
+                results[at : at + RESULTS] = array("Q", (ended[place], begin, end, end, 0))
                 ended[place] = end
         stretch.end()
         return stretch.window(self._counted(errors, failed))

@@ -62,8 +62,9 @@ def test_every_record_is_read_once_and_its_bytes_are_right(fds, clock, pool) -> 
         assert (window.bad, window.errors, window.short_ios) == (0, 0, 0)
         assert run.sweep().bad == 0
         for group in range(10):
-            due, start, end, consume = results[RESULTS * group : RESULTS * (group + 1)]
+            due, start, end, consume, computed = results[RESULTS * group : RESULTS * (group + 1)]
             assert due <= start <= end == consume != NEVER
+            assert computed == 0
         assert run.replay(4, 2, results).ios == 20
 
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pytest_gpuio.core.errors import CapabilityMissing
 from pytest_gpuio.engine.replay import GROUP, RECORD
 from pytest_gpuio.measure.completion import replayed
 from pytest_gpuio.measure.plan import ReplayFile
-from pytest_gpuio.measure.records import ReplaySet, encode, make_set
+from pytest_gpuio.measure.records import ReplaySet, encode, kernel_step, make_set, model_gpus
 from pytest_gpuio.phases import Parameter, RecordModel
 from pytest_gpuio.phases.files import Files
 from pytest_gpuio.phases.records import FSYNC, WRITE, Records
@@ -31,9 +32,9 @@ def as_set(records: Records, **changed) -> ReplaySet:
     return ReplaySet(model(lambda _: records, **changed), records, records.groups, records.bytes_of(), 4096)
 
 
-def times(*rows: tuple[int, int, int, int]) -> np.ndarray:
-    """One window of (due, start, end, consume) milliseconds per group."""
-    return np.array([rows], np.uint64) * MS
+def times(*rows: tuple[int, ...]) -> np.ndarray:
+    """One window of (due, start, end, consume, computed or nothing) milliseconds per group."""
+    return np.array([[(*row, 0)[:5] for row in rows]], np.uint64) * MS
 
 
 def test_completion_counts_from_when_a_group_might_start() -> None:
@@ -136,6 +137,63 @@ def test_parameters_are_told_with_the_result() -> None:
     parametrized = model(lambda _: records, parameters=(Parameter("ranks", 2, "n"),)).with_values({"ranks": 5})
     found = replayed(ReplaySet(parametrized, records, 1, 4096, 4096), times((0, 0, 1, 1)), totals(4096, 0.1), 0.1)
     assert found["parameters"] == {"ranks": "5", "scale": "1", "seed": "1"}
+
+
+def test_a_kernels_steps_are_judged_by_what_the_gpu_said_they_took() -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20}), offset=np.arange(3) * 4096, length=4096, chain=np.zeros(3, int), prefetch=1,
+        compute_ns=10 * MS,
+    )  # fmt: skip
+    # Steps of 10 ms took 12 each; the third one waited 6 ms for its data.
+    window = times((0, 0, 5, 5, 12), (5, 5, 15, 17, 12), (17, 17, 35, 35, 12))
+    found = replayed(as_set(records, deciding="utilization"), window, totals(12288, 0.05), 0.1, (10.0 * MS, 10.2 * MS))
+    stalled = found["stall"]
+    assert stalled is not None
+    # As given, over the time behind the first step: 20 of 17 + 12 + 6 ... = 47 - 17.
+    assert stalled["utilization"] == pytest.approx(20 / 30)
+    assert stalled["stall_s"] == pytest.approx(0.006)
+    kernel = stalled["kernel"]
+    assert (kernel["step_ns"], kernel["given_s"], kernel["took_s"]) == (10 * MS, 0.03, 0.036)
+    assert kernel["alone_ns"] == pytest.approx(10.1 * MS)
+    assert kernel["alone_drift"] == pytest.approx(1.02)
+    assert kernel["stretch"] == pytest.approx(1.2 / 1.01)
+
+
+def test_without_a_kernel_nothing_is_said_of_one() -> None:
+    records = Records.build(Files.of({"a": 1 << 20}), offset=[0], length=4096, compute_ns=MS)
+    found = replayed(as_set(records), times((0, 0, 5, 5)), totals(4096, 0.05), 0.1)
+    assert found["stall"] is not None
+    assert "kernel" not in found["stall"]
+
+
+@pytest.mark.parametrize(
+    ("chains", "ranks", "computing", "gpus", "expected"),
+    [
+        (1, 1, (0,), 1, 3 * MS),
+        (1, 1, (0,), 0, 0),
+        (2, 1, (0, 1), 1, 0),
+        (2, 1, (1,), 1, 3 * MS),
+        (2, 2, (0, 1), 2, 3 * MS),
+        (2, 2, (0, 1), 1, 0),
+        (2, 2, (), 2, 0),
+    ],
+)
+def test_kernels_compute_only_where_none_competes_with_another(chains, ranks, computing, gpus, expected) -> None:
+    records = Records.build(
+        Files.of({"a": 1 << 20}), offset=np.arange(chains) * 4096, length=4096, chain=np.arange(chains),
+        rank=np.arange(chains) if ranks > 1 else np.zeros(chains, int),
+        compute_ns=[3 * MS if chain in computing else 0 for chain in range(chains)],
+    )  # fmt: skip
+    assert kernel_step(as_set(records), gpus) == expected
+
+
+def test_ranks_take_the_gpus_in_turn() -> None:
+    cell = SimpleNamespace(gpus=2, jobs=3, workload="inference/mine")
+    assert model_gpus(cell, (), 3) == (0, 0, 0, 1, 1, 1, 0, 0, 0)
+    assert model_gpus(cell, (5, 7, 8), 2) == (5, 5, 5, 7, 7, 7)
+    assert model_gpus(SimpleNamespace(gpus=0, jobs=3), (), 2) == ()
+    with pytest.raises(CapabilityMissing, match="use --gpuio-gpus=1 instead of 2"):
+        model_gpus(cell, (), 1)
 
 
 def test_first_tokens_wait_for_fetches_alone_and_their_share_is_told() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine import NEVER, Clock, Histogram, Pool, Window, results_for
-from pytest_gpuio.engine.replay import GROUP, RECORD
+from pytest_gpuio.engine.replay import GROUP, RECORD, RESULTS
 from pytest_gpuio.measure.cell import open_rank
 from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
 from pytest_gpuio.measure.ranks import RankedRun, Ranks, merge_windows, scatter
@@ -47,9 +47,9 @@ def test_the_first_error_of_any_rank_is_told() -> None:
 
 
 def test_group_results_land_at_their_numbers_on_the_common_clock() -> None:
-    results = array("Q", [0] * 12)
-    scatter(results, array("Q", [1, 2, 3, 4, 5, 6, NEVER, NEVER]), [2, 0], 10)
-    assert results.tolist() == [15, 16, NEVER, NEVER, 0, 0, 0, 0, 11, 12, 13, 14]
+    results = array("Q", [0] * 15)
+    scatter(results, array("Q", [1, 2, 3, 4, 7, 5, 6, NEVER, NEVER, 0]), [2, 0], 10)
+    assert results.tolist() == [15, 16, NEVER, NEVER, 0, 0, 0, 0, 0, 0, 11, 12, 13, 14, 7]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +59,24 @@ class SmallPlan:
     jobs: int
     cpus: tuple[int, ...]
     sq_cpus: tuple[int, ...]
+    gpus: tuple[int, ...]
     replay: SimpleNamespace
 
 
-def test_each_rank_has_its_share_of_jobs_and_cpus() -> None:
-    plan = SmallPlan(4, (7, 6, 5, 4), (), SimpleNamespace(parts=(1, 2)))
+def test_each_rank_has_its_share_of_jobs_cpus_and_gpus() -> None:
+    plan = SmallPlan(4, (7, 6, 5, 4), (), (0, 0, 1, 1), SimpleNamespace(parts=(1, 2)))
     rank = rank_plan(plan, 1)  # type: ignore[arg-type]
-    assert (rank.jobs, rank.cpus, rank.sq_cpus) == (2, (5, 4), ())
+    assert (rank.jobs, rank.cpus, rank.sq_cpus, rank.gpus) == (2, (5, 4), (), (1, 1))
+
+
+def test_merged_windows_count_copies_and_the_whole_way_once_each() -> None:
+    one = window(copies=5, copied_bytes=50, total_ios=10, total_lat_ns=100, total_ns=1000, total_in_flight=2.0)
+    other = window(copies=7, copied_bytes=70, total_ios=30, total_lat_ns=300, total_ns=2000, total_in_flight=4.0)
+    merged = merge_windows([one, other])
+    assert (merged.copies, merged.copied_bytes, merged.total_ios, merged.total_lat_ns) == (12, 120, 40, 400)
+    # Requests in flight x time adds up: 2 x 1000 + 4 x 2000 over 2000.
+    assert merged.total_in_flight == 5.0
+    assert merged.total_rate == 40 * 1e9 / 2000
 
 
 def test_a_histogram_survives_the_way_between_processes() -> None:
@@ -119,7 +130,7 @@ def test_all_ranks_replay_their_own_groups_at_the_same_time(plan: Plan, ranks: R
             window = run.replay(0, 4, results)
             assert (window.ios, window.bytes, len(window.workers)) == (4, 16384, 2)
             assert run.histograms()["lat"].count == 4
-            assert all(results[4 * group + 1] <= results[4 * group + 2] != NEVER for group in range(4))
+            assert all(results[RESULTS * group + 1] <= results[RESULTS * group + 2] != NEVER for group in range(4))
         assert run.sweep().bad == 0
         with pytest.raises(EngineError, match="ranks replay all they have"):
             run.replay(0, 2, results_for(2))

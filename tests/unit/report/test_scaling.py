@@ -33,3 +33,15 @@ def test_a_row_for_each_number_of_gpus():
 )
 def test_without_several_numbers_of_gpus_there_is_no_table(records):
     assert scaling_table(records) == ""
+
+
+def test_the_longest_way_from_the_target_is_told_where_all_are_known():
+    near, far = cell(1, [10.0], 1.0), cell(2, [10.0, 6.0], 2.0)
+    near["gpu"]["shares"][0]["distance"] = "same_switch"
+    for share, distance in zip(far["gpu"]["shares"], ("same_switch", "other_node"), strict=True):
+        share["distance"] = distance
+    rows = scaling_table([near, far]).splitlines()[2:]
+    assert rows[0].endswith("same switch")
+    assert rows[1].endswith("other node")
+    far["gpu"]["shares"][0]["distance"] = "unknown"
+    assert "node" not in scaling_table([near, far]).splitlines()[3]

@@ -114,6 +114,10 @@ OPTIONAL = {
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
     "axes": {"gpus"},
+    "replay": {"background"},
+    "stall": {"kernel"},
+    # Of the GPUs' shares.
+    "items": {"distance", "evidence"},
 }
 
 

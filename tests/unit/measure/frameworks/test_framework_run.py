@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuio.core.errors import CapabilityMissing, EngineError
+from pytest_gpuio.engine.replay import RESULTS
 from pytest_gpuio.measure.frameworks import FRAMEWORKS
 from pytest_gpuio.measure.frameworks.framework import import_framework
 from pytest_gpuio.measure.frameworks.run import FrameworkRun
@@ -45,7 +46,7 @@ def run_of(tmp_path):
 @every
 def test_saved_files_hold_every_byte_and_are_found_right(run_of, tmp_path, name):
     run = run_of(name, times=2)
-    results = array("Q", [0] * 8)
+    results = array("Q", [0] * (2 * RESULTS))
     run.prepare()
     window = run.replay(0, 2, results)
     on_disk = sum(path.stat().st_size for path in (tmp_path / "own").rglob("*") if path.is_file())
@@ -55,7 +56,7 @@ def test_saved_files_hold_every_byte_and_are_found_right(run_of, tmp_path, name)
     assert window.bytes == 2 * on_disk
     assert window.end_ns > window.start_ns
     assert window.cpu_ns > 0
-    due, begin, end, consumed = zip(*(results[4 * row : 4 * row + 4] for row in range(2)), strict=True)
+    due, begin, end, consumed = zip(*(results[RESULTS * row : RESULTS * row + 4] for row in range(2)), strict=True)
     assert begin[0] < end[0] <= begin[1] < end[1] <= window.end_ns - window.start_ns
     assert (due, consumed) == ((0, end[0]), end)
     # A call per file, or per rank where a rank's files become one.
@@ -68,7 +69,7 @@ def test_saved_files_hold_every_byte_and_are_found_right(run_of, tmp_path, name)
 def test_what_is_loaded_is_compared_to_the_byte(run_of, tmp_path, name):
     run = run_of(name, "load")
     run.prepare()
-    window = run.replay(0, 1, array("Q", [0] * 4))
+    window = run.replay(0, 1, array("Q", [0] * RESULTS))
     assert (window.ios, window.reads, window.errors) == (5, 5, 0)
     assert (run.sweep().checked, run.sweep().bad) == (3, 0)
     # One byte in the middle of the largest tensor.
@@ -80,7 +81,7 @@ def test_what_is_loaded_is_compared_to_the_byte(run_of, tmp_path, name):
     largest.write_bytes(content)
     if name == "torch_save":
         content[len(content) // 2] ^= 0  # its archive has checksums that it does not look at
-    run.replay(0, 1, array("Q", [0] * 4))
+    run.replay(0, 1, array("Q", [0] * RESULTS))
     assert run.sweep().bad == 1
 
 
@@ -88,7 +89,7 @@ def test_what_is_loaded_is_compared_to_the_byte(run_of, tmp_path, name):
 def test_another_framework_free_reader_finds_the_same_bytes(run_of, tmp_path, name):
     """The content is position dependent and incompressible: no two kilobytes are alike."""
     run = run_of(name)
-    run.replay(0, 1, array("Q", [0] * 4))
+    run.replay(0, 1, array("Q", [0] * RESULTS))
     largest = max(
         (path for path in (tmp_path / "own").rglob("*") if path.is_file()), key=lambda path: path.stat().st_size
     )
@@ -98,7 +99,7 @@ def test_another_framework_free_reader_finds_the_same_bytes(run_of, tmp_path, na
 
 @pytest.mark.skipif("safetensors" not in INSTALLED, reason="safetensors is not installed")
 def test_a_safetensors_file_is_as_its_format_says(run_of, tmp_path):
-    run_of("safetensors").replay(0, 1, array("Q", [0] * 4))
+    run_of("safetensors").replay(0, 1, array("Q", [0] * RESULTS))
     data = (tmp_path / "own" / "a.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -113,14 +114,14 @@ def test_each_rank_reads_what_another_one_wrote(run_of, name):
     other = run_of(name, "load", rank=1, ranks=ranks)
     for run, tensors in ((one, 1), (other, 2)):
         run.prepare()
-        run.replay(0, 1, array("Q", [0] * 4))
+        run.replay(0, 1, array("Q", [0] * RESULTS))
         assert (run.sweep().checked, run.sweep().bad) == (tensors, 0)
 
 
 @every
 def test_only_all_groups_are_run(run_of, name):
     with pytest.raises(EngineError, match="saves and loads all there is"):
-        run_of(name).replay(0, 5, array("Q", [0] * 20))
+        run_of(name).replay(0, 5, array("Q", [0] * (5 * RESULTS)))
 
 
 @every
@@ -148,4 +149,4 @@ def test_what_a_framework_cannot_read_is_told_with_its_file(run_of, tmp_path):
     run = run_of("safetensors", "load")
     (tmp_path / "own" / "b.safetensors").write_bytes(b"\xff" * 100)
     with pytest.raises(EngineError, match=r"safetensors: \S+b\.safetensors: "):
-        run.replay(0, 1, array("Q", [0] * 4))
+        run.replay(0, 1, array("Q", [0] * RESULTS))

@@ -1,0 +1,118 @@
+"""Where a sweep stands, read from its journal while it may be running."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pytest_gpuio.core.drift import find
+from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.results import journal
+
+_RECENT: Final = 100
+
+
+@dataclass(slots=True)
+class SeriesStatus:
+    """One series.
+
+    Attributes:
+        id: of it. plan: name. cells: of the plan, as its newest run had it. runs: how many there were.
+        measured, void, failed, skipped: cells by their fate so far. left: of the newest run.
+        seconds: that cells took lately, each; None = unknown.
+        last: case of the cell that was finished last. last_s: how long ago, seconds.
+        ended: how the newest run ended; None = it runs, or was cut off.
+        baselines: seconds per request of the baseline by target, in order.
+    """
+
+    id: str
+    plan: str = ""
+    cells: int = 0
+    runs: int = 0
+    measured: int = 0
+    void: int = 0
+    failed: int = 0
+    skipped: int = 0
+    left: int = 0
+    seconds: float | None = None
+    last: str = ""
+    last_s: float | None = None
+    ended: str | None = None
+    baselines: dict[str, list[float]] = field(default_factory=dict)
+
+    def drift(self) -> Mapping[str, float | None]:
+        """Relative change of each target's baseline from first to last by a robust line, None = too few."""
+        return {
+            target: find(costs).first_to_last if len(costs) > 2 else None for target, costs in self.baselines.items()
+        }
+
+
+@dataclass(slots=True)
+class Status:
+    """A journal: its series, its size in bytes, and whether some process writes it now."""
+
+    series: list[SeriesStatus]
+    size: int
+    running: bool
+
+
+def read_status(path: str | os.PathLike[str]) -> Status:
+    """Where the sweep stands.
+
+    Raises:
+        ConfigError: the file is no sweep's journal.
+        GpuioError: it cannot be read, or a line is corrupt.
+    """
+    running = journal.is_being_written(path)
+    found: dict[str, SeriesStatus] = {}
+    fates: dict[str, dict[str, str]] = {}
+    now: SeriesStatus | None = None
+    times: deque[float] = deque(maxlen=_RECENT)
+    newest: journal.Line | None = None
+    for line in journal.scan(path):
+        if line.kind == "start":
+            now = _started(found, line, os.fspath(path))
+            times = deque([line.at], maxlen=_RECENT)
+            continue
+        if now is None:
+            raise ConfigError(f"{os.fspath(path)} is no sweep's journal: it does not begin with a start.")
+        own = fates.setdefault(now.id, {})
+        match line.kind:
+            case "cell" | "void" | "failure" | "skip":
+                if own.get(line.key) != "cell":
+                    own[line.key] = line.kind
+                if line.kind != "skip":
+                    times.append(line.at)
+                    newest = line
+            case "baseline":
+                record: Mapping[str, Any] = line.own_body()
+                now.baselines.setdefault(record["axes"]["target"], []).append(1.0 / record["iops"])
+            case "end":
+                now.ended = line.body()["reason"]
+    if now is None:
+        raise ConfigError(f"{os.fspath(path)} holds no run of a sweep.")
+    for one in found.values():
+        kinds = list(fates.get(one.id, {}).values())
+        one.measured, one.void = kinds.count("cell"), kinds.count("void")
+        one.failed, one.skipped = kinds.count("failure"), kinds.count("skip")
+        one.left = max(one.cells - len(kinds), 0)
+    if len(times) > 1:
+        now.seconds = (times[-1] - times[0]) / (len(times) - 1)
+    if newest is not None:
+        now.last, now.last_s = str(newest.own_body()["case"]), max(time.time() - newest.at, 0.0)
+    return Status(list(found.values()), os.stat(path).st_size, running)  # noqa: PTH116 - any path
+
+
+def _started(found: dict[str, SeriesStatus], line: journal.Line, name: str) -> SeriesStatus:
+    sweep = line.body()["settings"].get("sweep")
+    if sweep is None:
+        raise ConfigError(f"{name} is the journal of a pytest run, not of a sweep.")
+    # Written last stands last.
+    one = found[line.key] = found.pop(line.key, SeriesStatus(line.key))
+    one.plan, one.cells, one.ended = sweep["plan"]["name"], sweep["plan"]["cells"], None
+    one.runs += 1
+    return one
