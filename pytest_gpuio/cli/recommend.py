@@ -13,7 +13,8 @@ from pytest_gpuio.analysis.recommend import Limits, recommend, saturation
 from pytest_gpuio.cli.output import put, put_json, terminal
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration
-from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text, snippets
+from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text
+from pytest_gpuio.report.snippets import snippets
 from pytest_gpuio.results.runs import read_runs
 
 _EXAMPLES: Final = """\
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     limits = _limits(arguments)
     runs = read_runs(arguments.files)
-    machines = {str(run.machine.get("id")): run.machine for run in runs if run.machine.get("id")}
+    machines = {run.machine_id: run.machine for run in runs if run.machine}
     if len(machines) > 1:
         raise ConfigError(f"these runs come from {len(machines)} machines: recommend for one at a time.")
     machine = next(iter(machines.values()), {})

@@ -14,7 +14,7 @@ from pytest_gpuio.sweep.expand import Sweep, place
 from pytest_gpuio.sweep.plan import BUNDLED, Plan, load
 
 #: Of a pytest run only: a sweep has a journal, and gates judge exports.
-_NOT_HERE: Final = frozenset({"results", "gate", "gate-new", "gate-policy", "require", "strict"})
+_NOT_HERE: Final = frozenset({"plan", "results", "gate", "gate-new", "gate-policy", "require", "strict"})
 
 
 def add_plan(result: argparse.ArgumentParser) -> None:

@@ -81,6 +81,20 @@ def pytest_configure(config: pytest.Config) -> None:
     narrow_table(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--gpuio-mpi`` all ranks but the first do what that one says, and collect nothing themselves."""
+    from pytest_gpuio.plugin.state import Run
+
+    if not options.value(config, "mpi"):
+        return None
+    run = Run(config)
+    if run.wire.rank == 0:
+        return None
+    run.serve()
+    return 0
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, in the manner of other plugins."""
     return f"gpuio: {__version__} ({run_of(config).settings.describe()})"

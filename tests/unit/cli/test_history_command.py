@@ -40,7 +40,7 @@ def test_a_sag_and_its_recovery(store, capsys):
     assert main(["history", folder]) == 0
     text = capsys.readouterr().out
     assert "machine m (EPYC): 46 runs, 2026-01-01 to 2026-01-02" in text
-    assert "1 cases, the longest series has 46 runs; 1 changed their bytes_per_s" in text
+    assert "1 case, the longest series has 46 runs; 1 changed their bytes_per_s" in text
     assert main(["history", folder, "--json", "-"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["series"]
     assert [step["index"] for step in one["changes"]] == [pytest.approx(16, abs=1), pytest.approx(30, abs=1)]

@@ -103,7 +103,7 @@ def test_garbled_jobs_are_named(tmp_path):
 def test_the_command_and_that_nothing_is_recommended_from_it(tmp_path, capsys):
     out = tmp_path / "out.json"
     assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(out)]) == 0
-    assert "1 cells of fio" in capsys.readouterr().out
+    assert "1 cell of fio" in capsys.readouterr().out
     assert recommend([read_run(out)]) == []
     assert main(["import", "fio", str(out), "-o", str(out)]) == 2
     other = tmp_path / "other.json"

@@ -110,13 +110,18 @@ def objects(schema, place="$"):
 
 #: Blocks of some data paths or suites only: a record without them has none.
 OPTIONAL = {
-    "cell": {"cufile", "library", "replay", "gpu_meter", "gate_policy"},
+    "cell": {"cufile", "library", "replay", "gpu_meter", "ranks", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
+<<<<<<< HEAD
     "axes": {"gpus"},
     "replay": {"background", "lag"},
     "completion": {"requests", "ttft_share", "ttft_share_p50", "stages"},
     "placement": {"real_time"},
+=======
+    "axes": {"gpus", "ranks"},
+    "replay": {"background"},
+>>>>>>> main
     "stall": {"kernel"},
     # Of the GPUs' shares.
     "items": {"distance", "evidence"},
@@ -309,3 +314,11 @@ def test_every_line_of_a_journal_is_checked(record, tmp_path):
     told = validate.validate_file(bad)
     assert {problem.partition(":")[0] for problem in told} == {"line 1", "line 2", "line 3", "line 4"}
     assert told[-1] == "line 4: an entry of the unknown kind 'cow'"
+
+
+@pytest.mark.parametrize(("axis", "value"), [("gpus", 2), ("ranks", 4)])
+def test_axes_that_only_some_cells_have_end_the_case(record, axis, value):
+    record["axes"] = record["axes"] | {axis: value}
+    assert any("is not its suite and axes" in problem for problem in validate.validate_cell(record))
+    record["case"] += f"|{axis}={value}"
+    assert not any("is not its suite and axes" in problem for problem in validate.validate_cell(record))
