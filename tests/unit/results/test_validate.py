@@ -113,15 +113,10 @@ OPTIONAL = {
     "cell": {"cufile", "library", "replay", "gpu_meter", "ranks", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
-<<<<<<< HEAD
-    "axes": {"gpus"},
+    "axes": {"gpus", "ranks"},
     "replay": {"background", "lag"},
     "completion": {"requests", "ttft_share", "ttft_share_p50", "stages"},
     "placement": {"real_time"},
-=======
-    "axes": {"gpus", "ranks"},
-    "replay": {"background"},
->>>>>>> main
     "stall": {"kernel"},
     # Of the GPUs' shares.
     "items": {"distance", "evidence"},
