@@ -147,6 +147,7 @@ def test_a_second_runner_is_refused_and_the_first_finishes_its_cell_when_told_to
         assert f"another process is writing journal {path}" in second.stderr
         status = read_status(path)
         assert status.running
+        assert len(exported(path)) >= 2, "an export of what is finished, while it runs"
         assert status.series[-1].ended is None
         first.send_signal(signal.SIGUSR1)
         told = first.communicate(timeout=60)[1]
