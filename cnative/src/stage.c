@@ -65,10 +65,11 @@ int gpuio_stage_open(struct gpuio_worker *w)
 	s->marked = calloc(s->words, sizeof(*s->marked));
 	if (!s->batches || !s->line || !s->ready || !s->gathered || !s->marked)
 		return -ENOMEM;
-	/* A slot that is copied along may just be read into: its own copy comes later and overwrites it, in a stream's order. Not so
-	 * with several streams, or where slots hold what is going to be written; and what one thread reads comes in a row. */
-	s->gap = w->side->nstreams == 1 && spec->read_percent == 100 && !(w->job.engine->flags & GPUIO_ENGINE_SYNC) ? GAP : 0;
 	s->verifies = spec->verify && engine_moves_data(w->job.engine);
+	/* A slot that is copied along may just be read into: its own copy comes later and overwrites it, in a stream's order. Not so
+	 * with several streams, or where slots hold what is going to be written; what is checked must not be copied over once more
+	 * meanwhile; and what one thread reads comes in a row. */
+	s->gap = w->side->nstreams == 1 && spec->read_percent == 100 && !s->verifies && !(w->job.engine->flags & GPUIO_ENGINE_SYNC) ? GAP : 0;
 	return make_events(w, s);
 }
 

@@ -218,7 +218,8 @@ class Run:
         """How long a kernel for a compute of ``ns`` nanoseconds takes while no window runs; mean of ``times``, ns.
 
         Args:
-            ns: of the compute. times: kernels, one after the other.
+            ns: of the compute.
+            times: kernels, one after the other.
             tune: kernels do so much more or less from then on that one would have taken ``ns``.
 
         Raises:
