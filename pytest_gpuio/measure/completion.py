@@ -168,8 +168,6 @@ def _stall(records: Records, window: NDArray[np.uint64], alone_ns: float | None)
 
 def _kernel_steps(records: Records, results: NDArray[np.uint64], alone_ns: Sequence[float]) -> KernelSteps:
     """Of all steps of all windows, those that were to compute something."""
-    import numpy as np
-
     computes = records.compute_ns > 0
     step = _usual_step(records)
     given = float(records.compute_ns[computes].sum()) * len(results)
