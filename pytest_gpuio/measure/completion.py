@@ -96,7 +96,7 @@ def replayed(
     if background is not None:
         found["background"] = background
     if records.timed:
-        found["lag"] = _lag(records, results)
+        found["lag"] = lag(records, results)
     return found
 
 
@@ -122,8 +122,13 @@ def _completion(replay: ReplaySet, took: NDArray[np.int64], windows: int) -> Com
     return cast("Completion", figures)
 
 
-def _lag(records: Records, results: NDArray[np.uint64]) -> Lag:
-    """How late groups with a time began, after it or after what their chain made them wait for."""
+def lag(records: Records, results: NDArray[np.uint64]) -> Lag:
+    """How late groups with a time began, after it or after what their chain made them wait for.
+
+    Args:
+        records: of which some group has a time.
+        results: as :func:`replayed` takes them.
+    """
     import numpy as np
 
     timed = records.time_ns >= 0
