@@ -18,7 +18,7 @@ from pytest_gpuio.measure.completion import lag
 from pytest_gpuio.measure.records import Exchange, ReplaySet, no_files
 from pytest_gpuio.phases import RecordModel, get
 
-#: As Mooncake's conversation trace: requests, stamps, ms between them, uses of blocks, share that goes on with a prefix.
+#: As Mooncake's conversations: requests, stamps, ms between them, uses of blocks, share that goes on with a prefix.
 _REQUESTS: Final = 12_031
 _STAMPS: Final = 1_180
 _STAMP_MS: Final = 2_998
