@@ -515,6 +515,7 @@ class CellRun:
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "real_time": _real_time(windows[0]) if windows else False,
             "surroundings": surroundings.between(around, self._surroundings())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
@@ -537,6 +538,15 @@ def compute_alone(plan: Plan, run: object) -> float | None:
         return None
     step = plan.replay.kernel_ns
     return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
+
+
+def _real_time(window: Window) -> bool:
+    """Whether the workers run ahead of all usual tasks of their CPUs; asked while they live."""
+    try:
+        policies = [os.sched_getscheduler(result.tid) for result in window.workers if result.tid > 0]
+    except OSError:
+        return False  # those of other ranks are in processes of their own, and may have ended
+    return bool(policies) and all(policy & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO for policy in policies)
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from pytest_gpuio.plugin import gating
 
         gating.prepare(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage collection while items are made: all live on, and looking at each again and again costs a third."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if paused:
+            gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

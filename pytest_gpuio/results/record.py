@@ -271,6 +271,7 @@ class Placement(TypedDict):
     requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    real_time: NotRequired[bool]
     device_nodes: list[int] | None
     worker_nodes: list[int] | None
     buffer_nodes: list[int] | None
@@ -403,6 +404,16 @@ class Background(TypedDict):
     durable_s: float
 
 
+class Lag(TypedDict):
+    """How late groups with an intended start began; ``within_1ms`` is the share of them that were not later."""
+
+    groups: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    within_1ms: float
+
+
 class KernelSteps(TypedDict):
     """Steps that kernels on the GPU computed, timed by the GPU.
 
@@ -484,6 +495,7 @@ class Replayed(TypedDict):
     cpu_s_per_gb: float | None
     deciding: Deciding
     background: NotRequired[Background]
+    lag: NotRequired[Lag]
 
 
 class LongestWait(TypedDict):

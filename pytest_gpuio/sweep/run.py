@@ -227,12 +227,22 @@ class Runner:
         cell = step.planned.cell
         key = self._key(step.planned)
         is_cell = step.kind == "cell"
-        reason = self._impossible_here(step.planned)
+        if cell.target not in self._sweep.targets:
+            if is_cell:
+                text = f"target {cell.target} has no path: give --gpuio-target {cell.target}=PATH"
+                self._skipped(step, key, text)
+            return
+        if self._broken.get(cell.target, 0) >= _PATIENCE:
+            return
+        session = self._session(step.planned)
+        try:
+            reason = session.missing(cell, datapaths.get(cell.datapath))
+        except GpuioError as error:
+            self._not_measured(step, key, "failure", str(error), error)
+            return
         if reason is not None:
             if is_cell:
                 self._skipped(step, key, reason)
-            return
-        if self._broken.get(cell.target, 0) >= _PATIENCE:
             return
         self._cool_down(cell.target)
         self._journal.sync()
@@ -285,12 +295,6 @@ class Runner:
         self._count("skip")
         self.tally.left -= 1
         self._progress.finished(step, "skip", reason, None, self.tally)
-
-    def _impossible_here(self, planned: PlannedCell) -> str | None:
-        cell = planned.cell
-        if cell.target not in self._sweep.targets:
-            return f"target {cell.target} has no path: give --gpuio-target {cell.target}=PATH"
-        return self._session(planned).missing(cell, datapaths.get(cell.datapath))
 
     def _measure(self, planned: PlannedCell) -> CellRecord:
         cell = planned.cell

@@ -30,6 +30,8 @@ def of(placed, root, disk=DISK, text=PLAN, **medium):
 
 def test_the_same_machine_is_the_same_series(placed, root):
     assert series_of(of(placed, root)) == series_of(of(placed, root))
+    overlay = of(placed, root, mount_options="rw,upperdir=/a/1,lowerdir=/b:/c")
+    assert series_of(overlay) == series_of(of(placed, root, mount_options="rw,upperdir=/a/2,lowerdir=/b:/d"))
     # Of no consequence for a figure: the evidence, the number a boot gave to a device, permissions, the order's seed.
     assert series_of(of(placed, root, replace(DISK, dev="259:3"))) == series_of(of(placed, root))
     assert series_of(of(placed, root, text="seed = 5\n" + PLAN)) == series_of(of(placed, root))
