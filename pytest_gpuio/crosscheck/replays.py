@@ -17,6 +17,7 @@ from pytest_gpuio.crosscheck.verdict import Spread, Target
 from pytest_gpuio.measure.completion import lag
 from pytest_gpuio.measure.records import Exchange, ReplaySet, no_files
 from pytest_gpuio.phases import RecordModel, get
+from pytest_gpuio.phases.parameter import Value
 
 #: As Mooncake's conversations: requests, stamps, ms between them, uses of blocks, share that goes on with a prefix.
 _REQUESTS: Final = 12_031
@@ -103,7 +104,7 @@ def _start(lab: Lab) -> Sequence[Row]:
 def _model(folder: Path, scale: float) -> RecordModel:
     path = folder / "trace.jsonl"
     path.write_text("".join(lines()))
-    values = {"file": str(path), "speed": float(_SPEED), "pool_gib": 100_000.0, "scale": scale}
+    values: dict[str, str | Value] = {"file": str(path), "speed": float(_SPEED), "pool_gib": 100_000.0, "scale": scale}
     return cast("RecordModel", get("inference/kv_trace")).with_values(values)
 
 
