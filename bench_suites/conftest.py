@@ -3,6 +3,7 @@
 # pytest heeds this for what it finds, not for what the command line names: pytest bench_suites/mlperf runs it.
 collect_ignore = [
     "mlperf",
+    "sweep",
     "traces",
     "reference",
     "pretrain/test_dataset.py",

@@ -15,7 +15,7 @@ from pytest_gpuio.analysis.statistics import (
     pseudomedian,
     shift,
     sign_flip_p,
-    typical_spread,
+    typical_difference,
 )
 
 #: Rounds (logarithms of a metric) of each session.
@@ -138,9 +138,8 @@ def decide(
 
 def noise_floor(baseline: Sessions) -> float | None:
     """By how much two unchanged sessions typically differ, relative; None below five sessions."""
-    spread = typical_spread(_medians(baseline, 1.0))
-    # The median of |a - b| for two normal values is 0.6745 sqrt(2) of their standard deviation.
-    return None if spread is None else math.expm1(0.6745 * math.sqrt(2.0) * spread)
+    difference = typical_difference(_medians(baseline, 1.0))
+    return None if difference is None else math.expm1(difference)
 
 
 @dataclass(frozen=True, slots=True)

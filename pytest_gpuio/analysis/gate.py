@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, Literal
 
@@ -170,7 +170,8 @@ class _Case:
     ) -> Iterable[Finding]:
         for run in (*new, *confirm):
             if (void := run.voids.get(self.case)) is not None:
-                return [self._say("VOID", f"{void['gate']}: {void['reason']} ({run.path})")]
+                found = self._say("VOID", f"{void['gate']}: {void['reason']} ({run.path})")
+                return [found if found.axes else replace(found, axes=void.get("axes") or {})]
         if not any(self.case in run.cells for run in new):
             if not self.terms.missing:
                 return []

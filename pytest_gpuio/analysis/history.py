@@ -20,14 +20,14 @@ class Series:
     """One case on one machine.
 
     Attributes:
-        machine: fingerprint id. case, axes: of the cell.
+        machine: fingerprint id. case: of the cell. record: of its newest run.
         times, paths, values: of each run, oldest first; a run without the metric is left out.
         changes: steps of the level; at least twelve runs are needed to see one.
     """
 
     machine: str
     case: str
-    axes: Mapping[str, Any]
+    record: Mapping[str, Any]
     times: tuple[datetime, ...]
     paths: tuple[str, ...]
     values: tuple[float, ...]
@@ -47,7 +47,7 @@ def series(runs: Sequence[RunFile], metric: Metric) -> list[Series]:
             logs = metric.logs(record)
             if logs:
                 value = math.exp(statistics.median(logs))
-                found.setdefault((str(run.machine.get("id", "unknown")), case), []).append((run, record, value))
+                found.setdefault((run.machine_id, case), []).append((run, record, value))
     result = []
     for (machine, case), points in found.items():
         values = tuple(value for _, _, value in points)
@@ -55,7 +55,7 @@ def series(runs: Sequence[RunFile], metric: Metric) -> list[Series]:
             Series(
                 machine,
                 case,
-                points[-1][1]["axes"],
+                points[-1][1],
                 tuple(run.created for run, _, _ in points),
                 tuple(run.path for run, _, _ in points),
                 values,

@@ -13,10 +13,14 @@ from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile
 
 Confidence = Literal["decided", "too close", "one run"]
+#: Bytes per second, and where they come from.
+Ceiling = tuple[float, Literal["link", "measured"]]
 Record = Mapping[str, Any]
 
 #: Axes that say *what* is asked for; paths and geometry compete within one of them.
 SITUATION: Final = ("medium", "target", "workload", "destination", "cache", "durability", "arrivals")
+#: Of these, where bytes come from: what a ceiling belongs to.
+_PLACE: Final = ("medium", "target", "cache")
 #: What relative gains are quoted against, the first that was measured.
 BASELINES: Final = ("psync", "libaio")
 #: Differences below it are never called decided, however steady the runs were.
@@ -95,8 +99,10 @@ class Recommendation:
         reason: one sentence.
         pareto: options no other beats in both throughput and CPU per GB, fastest first.
         relative: gain over ``baseline`` (0.5 = half as much again); None without a baseline.
-        absolute: the same gain as a share of ``ceiling``, the most bytes/s anything reached on this target.
-        ceiling: bytes/s.
+        absolute: the same gain as a share of ``ceiling``.
+        ceiling: bytes/s: of the device's ``link`` where the record knows it, else the most that anything ``measured``
+            on this target reached (in this cache mode); ``ceiling_from`` says which.
+        by_path: the best option of every path that keeps the limits, best first: for consumers that know one path only.
         out: options that break a limit, with why.
         unsettled: cases left out because a validity gate flagged them.
         not_measured: data paths with no result here, with the reason where one is known.
@@ -117,6 +123,8 @@ class Recommendation:
     relative: float | None
     absolute: float | None
     ceiling: float | None
+    ceiling_from: Literal["link", "measured"] | None = None
+    by_path: tuple[Option, ...] = ()
     out: Mapping[str, str] = field(default_factory=dict)
     unsettled: tuple[str, ...] = ()
     not_measured: Mapping[str, str] = field(default_factory=dict)
@@ -138,12 +146,21 @@ def recommend(runs: Sequence[RunFile], limits: Limits | None = None, metric: str
             if record["effective"]["datapath"] not in _NEVER and "imported" not in record:
                 key = tuple(record["axes"].get(axis) for axis in SITUATION)
                 groups.setdefault(key, {}).setdefault(case, []).append(record)
-    absent = _absent(runs)
+    absent, ceilings = _absent(runs), _ceilings(runs)
     found = [
-        _one(dict(zip(SITUATION, key, strict=True)), cells, limits, metric, absent) for key, cells in groups.items()
+        _one(dict(zip(SITUATION, key, strict=True)), cells, limits, metric, absent, ceilings)
+        for key, cells in groups.items()
     ]
     order = {"pretrain": 0, "finetune": 1, "inference": 2}
     return sorted(found, key=lambda one: (order.get(one.phase, 3), str(one.situation["workload"]), str(one.situation)))
+
+
+def recommend_by_machine(runs: Sequence[RunFile]) -> dict[str, list[Recommendation]]:
+    """Recommendations without limits for each machine that has any, by its fingerprint id."""
+    by_machine: dict[str, list[RunFile]] = {}
+    for run in runs:
+        by_machine.setdefault(run.machine_id, []).append(run)
+    return {machine: found for machine, own in by_machine.items() if (found := recommend(own))}
 
 
 def _one(
@@ -152,6 +169,7 @@ def _one(
     limits: Limits,
     metric: str | None,
     absent: Mapping[tuple[str, str], str],
+    ceilings: Mapping[tuple[str, ...], Ceiling],
 ) -> Recommendation:
     phase = str(situation["workload"]).partition("/")[0]
     chosen = METRICS[metric] if metric is not None else deciding(next(iter(cells.values()))[0])
@@ -165,14 +183,17 @@ def _one(
             options.append(option)
     out = {option.case: why for option in options if (why := limits.broken_by(option)) is not None}
     kept = sorted((o for o in options if o.case not in out), key=lambda option: option.score, reverse=True)
+    best_of: dict[str, Option] = {}
+    for option in kept:
+        best_of.setdefault(option.datapath, option)
     best = kept[0] if kept else None
     runner_up = next((o for o in kept if best is not None and o.datapath != best.datapath), None)
     baseline = _baseline(options)
-    ceiling = max((option.bytes_per_s for option in options), default=None)
+    ceiling, ceiling_from = ceilings[tuple(str(situation[axis]) for axis in _PLACE)]
     relative = absolute = None
     if best is not None and baseline is not None:
         relative = best.bytes_per_s / baseline.bytes_per_s - 1.0
-        absolute = (best.bytes_per_s - baseline.bytes_per_s) / ceiling if ceiling else None
+        absolute = (best.bytes_per_s - baseline.bytes_per_s) / ceiling
     margin = best.score / runner_up.score - 1.0 if best is not None and runner_up is not None else None
     confidence, reason = _confidence(best, runner_up, margin, bool(options), bool(unsettled))
     measured = {option.datapath for option in options} | {cells[case][0]["axes"]["datapath"] for case in unsettled}
@@ -183,7 +204,8 @@ def _one(
     }
     return Recommendation(
         situation, phase, chosen.name, chosen.unit, chosen.better, best, runner_up, margin, confidence, reason,
-        pareto(kept), baseline, relative, absolute, ceiling, out, tuple(unsettled), lacking,
+        pareto(kept), baseline, relative, absolute, ceiling, ceiling_from, tuple(best_of.values()), out,
+        tuple(unsettled), lacking,
     )  # fmt: skip
 
 
@@ -286,6 +308,23 @@ def _confidence(
     if min(best.runs, runner_up.runs) < 3:
         return "one run", f"{told}; fewer than three runs each, so the next one may say otherwise"
     return "decided", f"{told} in {min(best.runs, runner_up.runs)} runs or more"
+
+
+def _ceilings(runs: Sequence[RunFile]) -> dict[tuple[str, ...], Ceiling]:
+    """The most a target can give, by :data:`_PLACE`: what its link carries, else the most that was measured."""
+    found: dict[tuple[str, ...], Ceiling] = {}
+    for run in runs:
+        for record in run.cells.values():
+            key = tuple(str(record["axes"][axis]) for axis in _PLACE)
+            links = [device.get("link_bytes_per_s") for device in record["target"].get("devices", [])]
+            # From the page cache bytes come faster than over any link of the device.
+            if links and None not in links and record["axes"]["cache"] != "hot":
+                found[key] = float(sum(links)), "link"
+            elif "imported" not in record and record["effective"]["datapath"] not in _NEVER:
+                most, source = found.get(key, (0.0, "measured"))
+                if source == "measured":
+                    found[key] = max(most, float(record["bytes_per_s"])), "measured"
+    return found
 
 
 def _absent(runs: Sequence[RunFile]) -> dict[tuple[str, str], str]:

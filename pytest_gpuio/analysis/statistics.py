@@ -70,14 +70,19 @@ def permutation_p(baseline: Sequence[float], new: Sequence[float]) -> float:
     least = float(np.sum(values[len(baseline) :])) - _TIE * float(np.sum(np.abs(values)))
     if math.comb(len(values), len(new)) <= MOST_SPLITS:
         return float(np.mean(values[_splits(len(values), len(new))].sum(axis=1) >= least))
-    order = np.random.default_rng(_SEED).random((DRAWN_SPLITS, len(values))).argsort(axis=1)
-    hits = int(np.sum(values[order[:, : len(new)]].sum(axis=1) >= least))
+    hits = int(np.sum(values[_drawn_splits(len(values), len(new))].sum(axis=1) >= least))
     return (hits + 1) / (DRAWN_SPLITS + 1)
 
 
 @functools.lru_cache(maxsize=16)
 def _splits(size: int, chosen: int) -> NDArray[np.int64]:
     return np.array(list(itertools.combinations(range(size), chosen)), dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn_splits(size: int, chosen: int) -> NDArray[np.int64]:
+    order = np.random.default_rng(_SEED).random((DRAWN_SPLITS, size)).argsort(axis=1)
+    return np.array(order[:, :chosen])
 
 
 def pseudomedian(differences: Sequence[float]) -> float:
@@ -197,9 +202,12 @@ def _redrawn(rounds: Sequence[float], draw: random.Random) -> list[float]:
     return [statistics.median(draw.choices(rounds, k=len(rounds))) for _ in range(_REDRAWS)]
 
 
-def typical_spread(values: Sequence[float]) -> float | None:
-    """Robust standard deviation (scaled median absolute deviation); None below five values, which cannot tell."""
+def typical_difference(values: Sequence[float]) -> float | None:
+    """Median distance of two of the values, over all pairs; None below five values, which cannot tell.
+
+    A quarter of the values may be wild without moving it far, and it is known twice as well as the median absolute
+    deviation of as many values (an efficiency of 0.86 against 0.37 for normal noise, Rousseeuw and Croux 1993).
+    """
     if len(values) < 5:
         return None
-    centre = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - centre) for value in values)
+    return statistics.median(abs(a - b) for a, b in itertools.combinations(values, 2))

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json(arguments.json, {"kind": "gpuio-crossover", "found": [_data(one) for one in found]})
     if arguments.json != "-":
-        sys.stdout.write("".join(_text(one) for one in found))
+        sys.stdout.write("".join(crossover_text(one) for one in found))
     return 0 if any(point.better != "undecided" for one in found for point in one.points) else 1
 
 
@@ -108,7 +108,8 @@ def _value(axis: str, text: str) -> int:
     return int(text)
 
 
-def _text(one: Crossover) -> str:
+def crossover_text(one: Crossover) -> str:
+    """Each place with its better path, then the answer."""
     names = {"a": one.a, "b": one.b, "undecided": "undecided"}
     told = [
         f"{key} {value}" for key, value in one.situation.items() if key in ("workload", "medium", "bs", "qd", "jobs")

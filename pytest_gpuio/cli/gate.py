@@ -24,17 +24,21 @@ pytest run), not the round: rounds of one process share its luck, and tests that
 unchanged cases. One run on each side decides nothing.
 
   look-back   at least {LEAST_BASELINE} baseline runs and {LEAST_NEW} new ones of one machine
-              (12 and 6 find a change of 5 % on a host with 2 % noise)
+              (16 and 6, with 10 more to confirm, find 5 % on a host with 2 % noise, 10 % with 4 %)
   pairs       at least {LEAST_PAIRS} of each, run in turns, A B B A A B ...; recognised by their times
-              (10 find 5 %; `gpuio ab` runs them)
+              (10, and 10 more to confirm, find as much; `gpuio ab` runs them)
 
 A case that looks SLOWER is measured once more (--confirm) before the gate fails: exit status 3 until then.
 """
 _EXAMPLES: Final = """\
 examples:
 
-    gpuio gate --baseline .benchmarks --baseline-last 12 --new new1.json new2.json new3.json
-        The last 12 runs of the storage against three new ones.
+    gpuio gate --baseline .benchmarks --baseline-last 16 --new new*.json
+        The last 16 runs of the storage against the new ones.
+
+    gpuio gate --baseline .benchmarks --new new*.json --reruns cases.txt
+    pytest bench_suites --gpuio-case=@cases.txt --benchmark-json=again1.json
+        Which cases look slower, and the runs that confirm them (ten are recommended).
 
     gpuio gate --baseline a*.json --new b*.json --confirm again*.json --markdown "$GITHUB_STEP_SUMMARY"
         With the re-run that the first call asked for, and a summary for a pull request.
@@ -69,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     how = result.add_mutually_exclusive_group()
     how.add_argument("--pairs", dest="mode", action="store_const", const="pairs", help="runs are pairs, in their order")
     how.add_argument("--lookback", dest="mode", action="store_const", const="lookback", help="runs are no pairs")
+    result.add_argument(
+        "--reruns", metavar="FILE", help="write the cases to be measured once more, for pytest's --gpuio-case=@FILE"
+    )
     add_judging_options(result)
     result.add_argument("--simulate", type=int, metavar="TRIALS", help="try the rules on simulated hosts instead")
     return result
@@ -109,6 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_shared(baseline, new, confirm, confirm_baseline)
     mode: Mode | None = arguments.mode
     report = judge(baseline, new, policy, confirm_baseline=confirm_baseline, confirm=confirm, mode=mode)
+    if arguments.reruns:
+        put(arguments.reruns, "".join(f"{case}\n" for case in report.reruns()), "w")
     write_report(report, arguments)
     return report.status(strict=arguments.strict)
 
@@ -124,7 +133,8 @@ def _simulate(arguments: argparse.Namespace) -> int:
         found.append({**dataclasses.asdict(situation), **dataclasses.asdict(result)})
         if arguments.json != "-":
             sys.stdout.write(
-                f"{situation.mode:<9} noise {situation.noise:.0%}  change {situation.change:+.0%}  "
+                f"{situation.mode:<8} {situation.metric:<12} noise {situation.noise:.0%}  "
+                f"change {situation.change:+.0%}  "
                 f"first look {result.candidates:7.2%}  confirmed {result.slower:7.2%}  faster {result.faster:7.2%}\n"
             )
             sys.stdout.flush()
@@ -139,15 +149,16 @@ def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
     Raises:
         ConfigError: a file cannot be written.
     """
-    if arguments.json != "-":
-        width, colour = terminal()
-        sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
-    if arguments.json:
-        put_json(arguments.json, gate_data(report, strict=arguments.strict))
+    # Files first: who reads the table through a pipe that closes early still gets them.
     if arguments.junit:
         put(arguments.junit, gate_junit(report), "w")
     if arguments.markdown:
         put(arguments.markdown, gate_markdown(report), "a")
+    if arguments.json:
+        put_json(arguments.json, gate_data(report, strict=arguments.strict))
+    if "-" not in (arguments.json, arguments.junit, arguments.markdown):
+        width, colour = terminal()
+        sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
 
 
 def policy_of(arguments: argparse.Namespace) -> Policy:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_gpuio.analysis.recommend import recommend
-from pytest_gpuio.cli.output import put
+from pytest_gpuio.analysis.recommend import recommend_by_machine
+from pytest_gpuio.cli.output import put, put_json
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.report.recommend import recommend_markdown
+from pytest_gpuio.report.recommend import recommend_data, recommend_markdown
 from pytest_gpuio.report.tables import results_markdown
 from pytest_gpuio.results import strict_json
-from pytest_gpuio.results.runs import RunFile, read_runs
+from pytest_gpuio.results.runs import RunFile, newest, read_runs
 
 _EXAMPLES: Final = """\
 examples:
@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--png", metavar="FOLDER", help="write each chart as PNG")
     result.add_argument("--svg", metavar="FOLDER", help="write each chart as SVG")
     result.add_argument("--markdown", metavar="FILE", help="write the cheat sheet and the table of cells as Markdown")
+    result.add_argument("--json", metavar="FILE", help="write what the page shows as JSON (- = standard output)")
     return result
 
 
@@ -61,37 +62,64 @@ def run(arguments: argparse.Namespace) -> int:
         ConfigError: nothing to write was named, unreadable runs, a gate file that is none.
         CapabilityMissing: vl-convert is not installed.
     """
-    if not (arguments.output or arguments.png or arguments.svg or arguments.markdown):
-        raise ConfigError("name what to write: -o PAGE.html, --png FOLDER, --svg FOLDER or --markdown FILE.")
+    if not any(getattr(arguments, name) for name in ("output", "png", "svg", "markdown", "json")):
+        raise ConfigError(
+            "name what to write: -o PAGE.html, --png FOLDER, --svg FOLDER, --markdown FILE or --json FILE."
+        )
     runs = read_runs(arguments.files)
     gates = [_gate(path) for path in arguments.gate]
     if arguments.output:
         _write_page(arguments, runs, gates)
     for kind in ("png", "svg"):
         if getattr(arguments, kind):
-            _write_pictures(runs, kind, Path(getattr(arguments, kind)))
+            _write_pictures(arguments, runs, kind, Path(getattr(arguments, kind)))
     if arguments.markdown:
-        newest: dict[str, Mapping[str, Any]] = {}
-        for one in runs:
-            newest.update(one.cells)
-        machine = runs[-1].machine
-        put(
-            arguments.markdown,
-            recommend_markdown(recommend(runs), machine) + "\n" + results_markdown(list(newest.values())),
-            "w",
-        )
+        put(arguments.markdown, report_markdown(runs), "w")
+    if arguments.json:
+        put_json(arguments.json, _data(runs, gates))
     return 0
+
+
+def report_markdown(runs: Sequence[RunFile]) -> str:
+    """Each machine's cheat sheet, and the table of every cell's newest result."""
+    machines = {run.machine_id: run.machine for run in runs}
+    parts = [recommend_markdown(found, machines[name]) for name, found in recommend_by_machine(runs).items()]
+    return "\n".join([*parts, results_markdown(list(newest(runs).values()))])
+
+
+def _data(runs: Sequence[RunFile], gates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the page shows, for other programs; histograms and windows stay in the results files."""
+    from pytest_gpuio.report.page.rows import page_data
+
+    data = page_data(runs)
+    return {
+        "kind": "gpuio-report",
+        "runs": [
+            {"path": run.path, "created": run.created.isoformat(), "machine": run.machine_id, "cells": len(run.cells),
+             "interrupted": run.interrupted}
+            for run in runs
+        ],
+        "machines": {run.machine_id: run.machine for run in runs},
+        "cells_in_all": data.total,
+        "cells": data.cells,
+        "history": data.history,
+        "recommendations": {
+            name: recommend_data(found, {})["recommendations"] for name, found in recommend_by_machine(runs).items()
+        },
+        "voids": [{"path": run.path, **void} for run in runs for void in run.voids.values()],
+        "gates": list(gates),
+    }  # fmt: skip
 
 
 def _write_page(arguments: argparse.Namespace, runs: Sequence[RunFile], gates: Sequence[Mapping[str, Any]]) -> None:
     from pytest_gpuio.report.page.build import build_page
 
-    page = build_page(runs, recommend(runs), arguments.title, gates)
+    page = build_page(runs, recommend_by_machine(runs), arguments.title, gates)
     put(arguments.output, page, "w")
-    sys.stdout.write(f"{arguments.output}: {len(page.encode()) / 1e6:.1f} MB\n")
+    _tell(arguments, f"{arguments.output}: {len(page.encode()) / 1e6:.1f} MB\n")
 
 
-def _write_pictures(runs: Sequence[RunFile], kind: str, folder: Path) -> None:
+def _write_pictures(arguments: argparse.Namespace, runs: Sequence[RunFile], kind: str, folder: Path) -> None:
     from pytest_gpuio.report.page.build import export_charts
 
     pictures = export_charts(runs, kind)
@@ -101,7 +129,12 @@ def _write_pictures(runs: Sequence[RunFile], kind: str, folder: Path) -> None:
             (folder / name).write_bytes(content)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {os.strerror(error.errno or 0)}.") from None
-    sys.stdout.write(f"{folder}: {', '.join(pictures) or 'nothing to draw'}\n")
+    _tell(arguments, f"{folder}: {', '.join(pictures) or 'nothing to draw'}\n")
+
+
+def _tell(arguments: argparse.Namespace, line: str) -> None:
+    # With --json - standard output is JSON and nothing else.
+    (sys.stderr if arguments.json == "-" else sys.stdout).write(line)
 
 
 def _gate(path: str) -> Mapping[str, Any]:

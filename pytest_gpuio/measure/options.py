@@ -81,6 +81,13 @@ OPTIONS: Final = (
         ini=False,
         repeat=True,
     ),
+    Option(
+        "plan",
+        "PLAN",
+        "the cells of this sweep plan (study, hour, smoke, or a TOML file) instead of all combinations of the options; "
+        "they are all that runs when no suite is named",
+        ini=False,
+    ),
     Option("bs", "SIZES", "block sizes instead of the workload's, comma list: 4k,64k,1M (k = KiB = 1024, KB = 1000)"),
     Option("qd", "DEPTHS", "queue depths per job instead of the workload's, comma list: 1,32"),
     Option("jobs", "COUNTS", "worker threads instead of the workload's, comma list: 1,4"),
@@ -170,6 +177,14 @@ OPTIONS: Final = (
     Option("strict", "", "fail cells whose number is true but not steady", flag=True),
     Option(
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
+    ),
+    Option(
+        "mpi",
+        "",
+        "this command was started once per rank, by mpirun or srun: every cell is measured on all ranks at once and "
+        "recorded by rank 0 (pip install 'pytest-gpuio[mpi]')",
+        ini=False,
+        flag=True,
     ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
     Option(

@@ -132,6 +132,9 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
     Raises:
         ConfigError: unknown names, or a value that is not of its axis.
     """
+    if run.planned_cells is not None:
+        yield from _planned(definition, run, narrowed)
+        return
     asked = run.settings
     from pytest_gpuio.phases import RecordModel
 
@@ -160,6 +163,22 @@ def points(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[An
                 ):
                     if path.takes(qd=qd, batch=batch, destination=place):
                         yield Point(path, target, medium, workload, place, gpus, bs, qd, jobs, batch, loop)
+
+
+def _planned(definition: pytest.Item, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[Point]:
+    """The cells of ``--gpuio-plan`` that the test is about."""
+    from pytest_gpuio import datapaths, phases
+    from pytest_gpuio.plugin.planned import chosen
+
+    marked = _workload_names(definition)
+    named = None if marked is None else [workload.spelling for workload in phases.match(marked)]
+    for planned in chosen(run.planned_cells or (), named, narrowed):
+        cell = planned.cell
+        batch = (cell.submit_batch, cell.reap_batch)
+        yield Point(
+            datapaths.get(cell.datapath), cell.target, cell.medium, phases.get(cell.workload), cell.destination,
+            cell.gpus, cell.bs, cell.qd, cell.jobs, batch, Arrivals.parse(planned.arrivals),
+        )  # fmt: skip
 
 
 def _memory(path: DataPath, run: Run, narrowed: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Destination, int]]:
@@ -318,6 +337,7 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         cache=cache_of(datapaths.get(params["datapath"]), run),
         arrivals=Arrivals.parse(params["gpuio_arrivals"]).label,
         durability=workload.durability,
+        ranks=run.ranks,
     )
 
 

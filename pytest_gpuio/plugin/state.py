@@ -9,10 +9,10 @@ import pytest
 
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.measure import settings as settings_module
-from pytest_gpuio.plugin.options import value
+from pytest_gpuio.plugin import planned
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from pytest_gpuio.isolation import HostLock
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_gpuio.results.journal import Journal
     from pytest_gpuio.results.record import CellRecord
     from pytest_gpuio.results.run_file import Block, Failure, Skip, Void
+    from pytest_gpuio.sweep.expand import PlannedCell, Sweep
+    from pytest_gpuio.sweep.wire import Wire
 
 
 class Run:
@@ -29,8 +31,11 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self._plan = planned.load(config)
         try:
-            self.settings = settings_module.read(lambda name: value(config, name), config.invocation_params.dir)
+            self.settings = settings_module.read(
+                lambda name: planned.option(config, self._plan, name), config.invocation_params.dir
+            )
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
         self.records: list[CellRecord] = []
@@ -81,6 +86,7 @@ class Run:
                 raise pytest.UsageError(
                     f"--gpuio-require: {name!r} is neither a capability nor a data path; known: {known}."
                 )
+        _ = self.sweep  # a target that is not the plan's is told now
 
     @cached_property
     def media(self) -> Mapping[str, Medium]:
@@ -94,16 +100,59 @@ class Run:
         """The profile after the user's own options."""
         from pytest_gpuio.measure.effort import effort_of
 
-        return effort_of(self.settings)
+        return effort_of(self.settings) if self.sweep is None else self.sweep.effort
+
+    @cached_property
+    def sweep(self) -> Sweep | None:
+        """The plan of ``--gpuio-plan`` on this machine's targets."""
+        return None if self._plan is None else planned.place(self.config, self._plan, self.settings, self.media)
+
+    @cached_property
+    def planned_cells(self) -> Sequence[PlannedCell] | None:
+        """The cells of the plan, in its order; None without a plan."""
+        return None if self.sweep is None else planned.cells(self.sweep, self.note)
 
     @property
     def session(self) -> Session:
         """The measuring session; made on first use."""
         if self._session is None:
-            from pytest_gpuio.measure.session import Session
+            if self.settings.mpi:
+                from pytest_gpuio.sweep.ranks import RankSession
 
-            self._session = Session(self.effort, dict(self.settings.targets), self.media)
+                targets, asked = dict(self.settings.targets), self.settings
+                self._session = RankSession(self.wire, self.effort, targets, asked.lock_timeout)
+            else:
+                from pytest_gpuio.measure.session import Session
+
+                self._session = Session(self.effort, dict(self.settings.targets), self.media)
         return self._session
+
+    @cached_property
+    def wire(self) -> Wire:
+        """The other ranks of ``--gpuio-mpi``.
+
+        Raises:
+            pytest.UsageError: there is no MPI, or no other rank.
+        """
+        from pytest_gpuio.core.errors import ConfigError
+        from pytest_gpuio.sweep.wire import open_wire
+
+        try:
+            return open_wire()
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @property
+    def ranks(self) -> int:
+        """Processes that measure each cell."""
+        return self.wire.size if self.settings.mpi else 1
+
+    def serve(self) -> None:
+        """Measure what rank 0 says, until it is done."""
+        from pytest_gpuio.sweep.ranks import serve
+
+        self.register_extensions()
+        serve(self.wire)
 
     def take_lock(self) -> None:
         """Hold the host-wide lock until the run ends.
@@ -247,9 +296,12 @@ class Run:
             except TargetError as error:
                 self.note(str(error))
                 continue
+            size = leftovers.model_bytes(target)
+            if not size:
+                continue
             self.note(
-                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
-                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"files of workload models take {numbers.si(size)}B in {target / leftovers.MODELS} and stay for the "
+                f"next run: --gpuio-clean, or "
                 f"gpuio clean {target} --models-only, removes them"
             )
 
@@ -258,6 +310,11 @@ class Run:
         if self._session is not None:
             self._session.close()
             self._session = None
+        if "wire" in self.__dict__ and self.wire.rank == 0:
+            from pytest_gpuio.sweep.ranks import dismiss
+
+            dismiss(self.wire)
+            del self.__dict__["wire"]
         self.drop_lock()
 
 

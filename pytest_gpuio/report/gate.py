@@ -30,7 +30,8 @@ _MARKS: Final = {
     "SAME": ":white_check_mark:",
 }
 _HEADS: Final = ("verdict", "case", "metric", "change", "95 % interval", "p", "counts from", "why")
-_KINDS: Final[Mapping[int, str]] = {
+#: What a gate amounts to, by exit status.
+HEADLINES: Final[Mapping[int, str]] = {
     0: "passed",
     1: "FAILED",
     3: "not decided: measure the cases named below once more",
@@ -69,7 +70,7 @@ def gate_markdown(report: GateReport) -> str:
     loud = [row for row in rows if row[0].verdict not in ("SAME", "NEW")]
     quiet = [row for row in rows if row[0].verdict in ("SAME", "NEW")]
     status = report.status()
-    parts = [f"### gpuio gate: {_KINDS[status]}", ""]
+    parts = [f"### gpuio gate: {HEADLINES[status]}", ""]
     parts += _summary(report)[1:]
     if loud:
         parts += ["", *_markdown_table(loud)]
@@ -83,8 +84,14 @@ def gate_junit(report: GateReport) -> str:
     """JUnit XML: one test case per finding; SLOWER, MISSING and VOID fail, what is undecided is skipped."""
     failures = sum(finding.verdict in FAILING for finding in report.findings)
     skipped = sum(finding.verdict in ("AMBIGUOUS", "INCOMPARABLE") for finding in report.findings)
+    # Attributes are those that the schema of Jenkins' xunit plug-in (which pytest's tests use) asks for.
     suite = ET.Element(
-        "testsuite", name="gpuio-gate", tests=str(len(report.findings)), failures=str(failures), skipped=str(skipped)
+        "testsuite",
+        name="gpuio-gate",
+        tests=str(len(report.findings)),
+        failures=str(failures),
+        errors="0",
+        skipped=str(skipped),
     )
     for finding in report.findings:
         case = ET.SubElement(suite, "testcase", classname=finding.case, name=finding.metric or "case")
@@ -140,7 +147,7 @@ def _change(value: float) -> str:
 
 def _summary(report: GateReport) -> list[str]:
     counts = ", ".join(f"{number} {verdict}" for verdict, number in report.counts().items()) or "no case"
-    lines = [f"gate {_KINDS[report.status()]}: {counts}"]
+    lines = [f"gate {HEADLINES[report.status()]}: {counts}"]
     runs = f"{len(report.baseline)} baseline and {len(report.new)} new runs"
     if report.confirm:
         runs += f", {len(report.confirm)} of a confirmation"

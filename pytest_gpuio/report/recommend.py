@@ -1,9 +1,8 @@
-"""Recommendations as text, a Markdown cheat sheet, plain data, and settings of known consumers."""
+"""Recommendations as text, a Markdown cheat sheet and plain data."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,9 +14,25 @@ from pytest_gpuio.report import numbers
 from pytest_gpuio.report.tables import new_table, render
 
 #: Columns of the cheat sheet.
-HEADS: Final = ("phase / workload", "on", "use", "deciding", "GB/s", "cores", "CPU s/GB", "over base", "how sure")
-_SHOWN: Final[Mapping[str, str]] = {"bytes_per_s": "GB/s", "p99": "p99"}
-_SURE: Final = {"decided": "decided", "too close": "too close", "one run": "one run"}
+HEADS: Final = (
+    "phase / workload",
+    "on",
+    "use",
+    "deciding",
+    "GB/s",
+    "cores",
+    "CPU s/GB",
+    "relative",
+    "absolute",
+    "how sure",
+)
+#: Those of them that may take several lines in a terminal.
+_FOLDED: Final = frozenset({2, 9})
+#: How the two gains are to be read: both are quoted, and they disagree.
+GAINS: Final = (
+    "Relative: gain in throughput over psync (else libaio). Absolute: the same gain as a share of what the device's "
+    "link carries, where it is known, else of the most that was measured on that target."
+)
 
 
 def recommend_text(
@@ -34,13 +49,19 @@ def recommend_text(
     if not found:
         return "no result to recommend from\n"
     table = new_table()
-    for head in HEADS:
-        table.add_column(head, overflow="fold")
-    for one in found:
-        table.add_row(*map(Text, _row(one)))
+    rows = [_row(one, short=True) for one in found]
+    for number, head in enumerate(HEADS):
+        folds = number in _FOLDED
+        longest = max(len(word) for row in (HEADS, *rows) for word in row[number].split()) if folds else None
+        table.add_column(head, overflow="fold", no_wrap=not folds, min_width=longest)
+    for row in rows:
+        table.add_row(*map(Text, row))
     lines = [render(table, width, colour=colour)]
     for one in found:
-        lines.append(f"{_place(one)}: {one.reason}\n")
+        lines.append(f"{' on '.join(place(one))}: {one.reason}\n")
+        if one.absolute is not None and one.ceiling is not None:
+            ceiling = f"{numbers.rate(one.ceiling / 1e9)} GB/s ({one.ceiling_from})"
+            lines.append(f"    the absolute gain is a share of {ceiling}\n")
         if one.best is not None and len(one.pareto) > 1:
             front = "; ".join(
                 f"{option.datapath} {geometry(option)} {numbers.rate(option.bytes_per_s / 1e9)} GB/s at "
@@ -63,8 +84,7 @@ def recommend_markdown(found: Sequence[Recommendation], machine: Mapping[str, An
     cpu = (machine.get("cpu") or {}).get("model") or "unknown CPU"
     lines = [
         "# Storage data paths on this machine", "",
-        f"{cpu}, kernel {machine.get('kernel') or 'unknown'}. Relative: against psync (else libaio). Absolute: the "
-        "same gain as a share of the most that any path reached on that target.", "",
+        f"{cpu}, kernel {machine.get('kernel') or 'unknown'}. {GAINS}", "",
         f"| {' | '.join(HEADS)} |", f"|{' --- |' * len(HEADS)}",
     ]  # fmt: skip
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in _row(one))} |" for one in found]
@@ -89,119 +109,46 @@ def geometry(option: Option) -> str:
     return " ".join(parts)
 
 
-def cheat_sheet_rows(found: Sequence[Recommendation]) -> list[tuple[str, ...]]:
-    """Rows under :data:`HEADS`."""
-    return [_row(one) for one in found]
-
-
-def _place(one: Recommendation) -> str:
+def place(one: Recommendation) -> tuple[str, str]:
+    """What is done and on what: ``inference/kv_fetch hot``, ``nvme_ssd fast -> gpu``; usual values are left out."""
     situation = one.situation
+    usual = {"cache": "direct", "durability": "none", "arrivals": "closed"}
+    extras = [str(situation[axis]) for axis, value in usual.items() if situation[axis] != value]
     target = "" if situation["target"] == "default" else f" {situation['target']}"
     destination = "" if situation["destination"] == "host" else f" -> {situation['destination']}"
-    return f"{situation['workload']} on {situation['medium']}{target}{destination}"
+    return " ".join([str(situation["workload"]), *extras]), f"{situation['medium']}{target}{destination}"
 
 
-def _row(one: Recommendation) -> tuple[str, ...]:
-    where = _place(one).partition(" on ")[2]
-    usual = {"cache": "direct", "durability": "none", "arrivals": "closed"}
-    extras = " ".join(str(one.situation[axis]) for axis, value in usual.items() if one.situation[axis] != value)
-    name = f"{one.situation['workload']} {extras}".strip()
+def value_words(one: Recommendation) -> str:
+    """The deciding metric and its value, ``p99 1.2ms``; of throughput its name, since its value is told anyway."""
+    if one.metric == "bytes_per_s":
+        return "throughput"
     if one.best is None:
-        return name, where, "-", one.metric, "-", "-", "-", "-", one.reason
+        return one.metric
+    value = one.best.value
+    return f"{one.metric} {numbers.duration(value) if one.unit == 'ns' else numbers.si(value)}"
+
+
+def _row(one: Recommendation, *, short: bool = False) -> tuple[str, ...]:
+    name, where = place(one)
+    if one.best is None:
+        return name, where, "-", value_words(one), "-", "-", "-", "-", "-", one.reason
     best = one.best
-    value = numbers.duration(best.value) if one.unit == "ns" else numbers.si(best.value)
-    gain = "-"
-    if one.relative is not None and one.absolute is not None:
-        gain = f"{one.relative:+.0%} rel, {one.absolute:+.0%} abs"
+    relative, absolute = gains(one)
+    absolute = absolute.partition(" of ")[0] if short else absolute
     margin = "" if one.margin is None or one.runner_up is None else f" (+{one.margin:.0%} on {one.runner_up.datapath})"
     return (
-        name, where, f"{best.datapath} {geometry(best)}", f"{one.metric} {value}",
+        name, where, f"{best.datapath} {geometry(best)}", value_words(one),
         numbers.rate(best.bytes_per_s / 1e9), numbers.cores(best.cores_reserved), numbers.rate(best.cpu_s_per_gb),
-        gain, _SURE[one.confidence] + margin,
+        relative, absolute, one.confidence + margin,
     )  # fmt: skip
 
 
-def snippets(found: Sequence[Recommendation]) -> dict[str, str]:
-    """Settings of known consumers by file name, made from what was recommended; empty where nothing fits."""
-    result: dict[str, str] = {}
-    for one in found:
-        if one.best is None:
-            continue
-        slug = f"{one.situation['workload']}-{one.situation['medium']}".replace("/", "-")
-        best = one.best
-        if best.datapath.startswith(("libaio", "io_uring")):
-            result[f"deepspeed-{slug}.json"] = _deepspeed(best)
-        if best.datapath == "kvikio":
-            result[f"kvikio-{slug}.env"] = _kvikio(best)
-        if best.datapath in ("gds", "gds_compat"):
-            result[f"cufile-{slug}.json"] = _cufile(best)
-        if best.datapath.startswith("nixl_"):
-            result[f"lmcache-{slug}.yaml"] = _lmcache(best)
-        job = _fio(one, best)
-        if job is not None:
-            result[f"fio-{slug}.fio"] = job
-    return result
-
-
-def _deepspeed(best: Option) -> str:
-    """The ``aio`` block of a DeepSpeed configuration; its queue depth is per thread."""
-    block = {
-        "aio": {
-            "block_size": int(best.axes["bs"]),
-            "queue_depth": int(best.axes["qd"]),
-            "intra_op_parallelism": int(best.axes["jobs"]),
-            "single_submit": str(best.axes.get("batch", "1x1")).startswith("1x"),
-            "overlap_events": True,
-        }
-    }
-    return json.dumps(block, indent=2) + "\n"
-
-
-def _kvikio(best: Option) -> str:
-    return (
-        f"KVIKIO_NTHREADS={best.axes['jobs']}\n"
-        f"KVIKIO_TASK_SIZE={best.axes['bs']}\n"
-        "# kvikio reads through the page cache unless told otherwise\n"
-        "KVIKIO_AUTO_DIRECT_IO_READ=ON\n"
-    )
-
-
-def _cufile(best: Option) -> str:
-    size_kb = max(4, int(best.axes["bs"]) // 1024)
-    block = {
-        "properties": {
-            "allow_compat_mode": best.datapath == "gds_compat",
-            "max_direct_io_size_kb": max(size_kb, 4),
-            "per_buffer_cache_size_kb": max(size_kb, 1024),
-        },
-        "execution": {"max_io_threads": int(best.axes["jobs"]), "parallel_io": int(best.axes["jobs"]) > 1},
-    }
-    return json.dumps(block, indent=2) + "\n"
-
-
-def _lmcache(best: Option) -> str:
-    backend = {"nixl_gds": "GDS", "nixl_posix": "POSIX"}[best.datapath]
-    device = "cuda" if best.axes["destination"] == "gpu" else "cpu"
-    return (
-        "extra_config:\n  enable_nixl_storage: true\n"
-        f"  nixl_backend: {backend}\n  nixl_buffer_device: {device}\n  # nixl_path: /your/cache\n"
-    )
-
-
-def _fio(one: Recommendation, best: Option) -> str | None:
-    engines = {
-        "psync": "psync", "libaio": "libaio", "io_uring": "io_uring", "io_uring_sqpoll": "io_uring\nsqthread_poll=1",
-        "io_uring_iopoll": "io_uring\nhipri=1", "mmap": "mmap",
-    }  # fmt: skip
-    engine = engines.get(best.datapath)
-    if engine is None:
-        return None
-    axes = best.axes
-    submit, _, reap = str(axes.get("batch", "1x1")).partition("x")
-    direct = int(one.situation["cache"] == "direct" and best.datapath != "mmap")
-    return (
-        f"; {one.situation['workload']} on {one.situation['medium']}: set filename and rw to your own\n"
-        f"[global]\nioengine={engine}\ndirect={direct}\nbs={axes['bs']}\niodepth={axes['qd']}\n"
-        f"iodepth_batch_submit={submit}\niodepth_batch_complete_min={reap or 1}\nnumjobs={axes['jobs']}\n"
-        "time_based=1\nruntime=10\ngroup_reporting=1\n\n[job]\nrw=randread\n; filename=/mnt/nvme0/file\n"
-    )
+def gains(one: Recommendation) -> tuple[str, str]:
+    """Relative and absolute gain in words: ``+23% on psync``, ``+12% of 7.88 GB/s (link)``."""
+    if one.baseline is None or one.relative is None or one.absolute is None or one.ceiling is None:
+        return "-", "-"
+    if one.best is not None and one.best.datapath == one.baseline.datapath:
+        return f"is {one.baseline.datapath}", "-"
+    ceiling = f"{numbers.rate(one.ceiling / 1e9)} GB/s ({one.ceiling_from})"
+    return f"{one.relative:+.0%} on {one.baseline.datapath}", f"{one.absolute:+.0%} of {ceiling}"

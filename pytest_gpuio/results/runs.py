@@ -41,6 +41,11 @@ class RunFile:
     failures: Mapping[str, str] = field(default_factory=dict)
     interrupted: bool = False
 
+    @property
+    def machine_id(self) -> str:
+        """Fingerprint id of the host; ``unknown`` when the file does not say."""
+        return str(self.machine.get("id") or "unknown")
+
 
 def read_run(path: str | os.PathLike[str]) -> RunFile:
     """A run from a file of any of the three kinds, told by its content.
@@ -88,6 +93,18 @@ def read_runs(paths: Iterable[str | os.PathLike[str]]) -> list[RunFile]:
                 raise ConfigError(f"run {run.path} is named twice.")
             runs[key] = run
     return sorted(runs.values(), key=lambda run: run.created)
+
+
+def newest(runs: Iterable[RunFile]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The newest record of each case, by machine and case: cases of two machines never hide each other.
+
+    Args:
+        runs: oldest first.
+    """
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for run in runs:
+        found.update({(run.machine_id, case): record for case, record in run.cells.items()})
+    return found
 
 
 def _if_ours(path: Path) -> RunFile | None:

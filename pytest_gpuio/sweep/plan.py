@@ -40,7 +40,7 @@ PLAIN: Final = "default"
 #: Options that say what a plan says otherwise, or that are not about measuring.
 _NOT_OPTIONS: Final = frozenset({
     "target", "datapath", "workload", "destination", "gpus", "bs", "qd", "jobs", "batch", "arrivals", "cache", "seed",
-    "case", "results", "gate", "gate-new", "gate-policy", "allow-destroy", "force", "require", "lock-timeout",
+    "case", "plan", "results", "gate", "gate-new", "gate-policy", "allow-destroy", "force", "require", "lock-timeout",
 })  # fmt: skip
 PLAN_OPTIONS: Final = {option.name: option for option in OPTIONS if option.name not in _NOT_OPTIONS}
 #: Plans that come with the package.

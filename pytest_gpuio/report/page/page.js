@@ -1,8 +1,14 @@
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
+  for (const name of ["cells", "latency", "cpu", "history"]) {
+    const { keys, rows } = page[name];
+    page[name] = rows.map((values) => Object.fromEntries(keys.map((key, place) => [key, values[place]])));
+  }
   const PER_PAGE = 100;
-  const KEYS = ["phase", "workload", "medium", "path"];
+  // Beyond so many rows a canvas draws faster than the browser lays out shapes; shapes print and scale better.
+  const MOST_SHAPES = 1500;
+  const KEYS = ["machine", "phase", "workload", "medium", "path"];
   const form = document.getElementById("filters");
   const root = document.documentElement;
   const views = new Map();
@@ -11,21 +17,30 @@
   let first = 0;
   let shown = [];
 
+  // How far it is: the table stands, what is in sight is drawn, all is drawn.
+  const ready = (state) => { root.dataset.ready = state; performance.mark(`ready ${state}`); };
+
   // ---- theme: the system's unless chosen here
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const setTheme = (dark) => { root.dataset.theme = dark ? "dark" : "light"; };
   setTheme(system.matches);
+  document.getElementById("theme").addEventListener("click", () => { setTheme(root.dataset.theme !== "dark"); redraw(); });
+  system.addEventListener("change", (event) => { setTheme(event.matches); redraw(); });
+  if (!form) { ready("all"); return; } // nothing was measured: there are tables only
 
-  function config() {
+  function config(shapes) {
     const style = getComputedStyle(root);
-    const ink = style.getPropertyValue("--ink").trim();
-    const line = style.getPropertyValue("--line").trim();
+    // Shapes follow the theme by themselves, on paper as well.
+    const colour = (name) => (shapes ? `var(--${name})` : style.getPropertyValue(`--${name}`).trim());
+    const [ink, dim, line] = ["ink", "dim", "line"].map(colour);
+    const font = style.fontFamily || "system-ui, sans-serif";
     return {
       background: "transparent",
+      font,
       view: { stroke: line },
-      axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line },
-      legend: { labelColor: ink, titleColor: ink, labelLimit: 260 },
-      header: { labelColor: ink, titleColor: ink },
+      axis: { labelColor: dim, titleColor: dim, gridColor: line, domainColor: line, tickColor: line, gridOpacity: 0.6, labelFontSize: 11, titleFontSize: 11.5, titleFontWeight: "normal" },
+      legend: { labelColor: ink, titleColor: ink, labelLimit: 260, labelFontSize: 12 },
+      header: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
       title: { color: ink },
     };
   }
@@ -34,6 +49,7 @@
   for (const key of KEYS) {
     const values = [...new Set(page.cells.map((row) => row[key]))].sort();
     form.elements[key].replaceChildren(new Option("all", ""), ...values.map((value) => new Option(value, value)));
+    form.elements[key].closest("label").hidden = values.length < 2;
   }
   function passes(row) {
     for (const key of KEYS) {
@@ -47,34 +63,53 @@
     return words.every((word) => text.includes(word));
   }
 
-  // ---- charts: each draws a named dataset
-  // and only once somebody can see it: a page of many charts opens as fast as one of two.
-  const near = new IntersectionObserver(async (seen) => {
-    for (const { isIntersecting, target } of seen) {
-      const chart = isIntersecting && page.charts.find((one) => `chart-${one.name}` === target.id);
-      if (!chart || views.has(chart.name)) continue;
-      views.set(chart.name, null);
-      await embed(chart, target);
-    }
-    root.dataset.ready = "charts";
-  }, { rootMargin: "200px" });
-  async function embed(chart, place) {
-    const spec = { $schema: page.schema, ...chart.spec, data: { name: "rows" }, datasets: { rows: page[chart.dataset].filter(passes) } };
-    const result = await window.vegaEmbed(place, spec, { actions: { export: true, source: false, compiled: false, editor: false }, config: config() });
+  // ---- charts: each draws a named dataset, those in sight first, the others when the browser has time
+  const placeOf = (chart) => document.getElementById(`chart-${chart.name}`);
+  function rowsOf(chart) {
+    const rows = page[chart.dataset].filter(passes);
+    const figure = placeOf(chart).closest("figure");
+    figure.classList.toggle("none", !rows.length);
+    figure.querySelector(".empty").hidden = rows.length > 0;
+    return rows;
+  }
+  async function embed(chart) {
+    const place = placeOf(chart);
+    const rows = rowsOf(chart);
+    const shapes = page[chart.dataset].length <= MOST_SHAPES;
+    const spec = { $schema: page.schema, ...chart.spec, data: { name: "rows" }, datasets: { rows } };
+    if (typeof spec.width === "number") Object.assign(spec, { width: "container", autosize: { type: "fit-x", contains: "padding" } });
+    const result = await window.vegaEmbed(place, spec, { renderer: shapes ? "svg" : "canvas", actions: { export: true, source: false, compiled: false, editor: false }, config: config(shapes) });
     views.get(chart.name)?.finalize();
     views.set(chart.name, result.view);
   }
+  async function draw(chart) {
+    if (views.has(chart.name)) return;
+    views.set(chart.name, null);
+    await embed(chart);
+  }
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+  function drawRest() {
+    const next = page.charts.find((chart) => !views.has(chart.name));
+    if (next) idle(async () => { await draw(next); drawRest(); });
+    else ready("all");
+  }
+  const near = new IntersectionObserver(async (seen) => {
+    for (const { isIntersecting, target } of seen) {
+      const chart = isIntersecting && page.charts.find((one) => placeOf(one) === target);
+      if (chart) await draw(chart);
+    }
+    if (root.dataset.ready === "table") { ready("charts"); drawRest(); }
+  }, { rootMargin: "100px" });
   async function redraw() {
-    for (const chart of page.charts) if (views.has(chart.name)) await embed(chart, document.getElementById(`chart-${chart.name}`));
+    // Shapes take their colours from the page; what was painted is painted again.
+    for (const chart of page.charts) if (views.get(chart.name) && page[chart.dataset].length > MOST_SHAPES) await embed(chart);
   }
-  async function drawAll() {
-    for (const chart of page.charts) if (!views.has(chart.name)) await embed(chart, document.getElementById(`chart-${chart.name}`));
-  }
-  window.addEventListener("beforeprint", drawAll);
+  window.addEventListener("beforeprint", () => { for (const chart of page.charts) draw(chart); });
   async function refresh() {
     for (const chart of page.charts) {
       const view = views.get(chart.name);
-      if (view) await view.data("rows", page[chart.dataset].filter(passes)).resize().runAsync();
+      const rows = rowsOf(chart);
+      if (view && rows.length) await view.data("rows", rows).resize().runAsync();
     }
   }
 
@@ -92,6 +127,7 @@
     if (column.kind === "ns") return nanoseconds(value);
     return typeof value === "number" ? numbers.format(value) : value;
   }
+  const fastest = Math.max(...page.cells.map((row) => row.gbs), Number.MIN_VALUE);
   function makeHead() {
     head.replaceChildren(...page.columns.map((column) => {
       const th = document.createElement("th");
@@ -124,6 +160,10 @@
       const td = document.createElement("td");
       td.textContent = cellText(column, row);
       if (column.kind !== "text") td.className = "number";
+      if (column.key === "gbs" && row.gbs > 0) {
+        const share = Math.round((100 * row.gbs) / fastest);
+        td.style.background = `linear-gradient(to left, var(--tint) ${share}%, transparent ${share}%)`;
+      }
       if (column.key === "flags") td.className = "flags";
       if (place === 0) {
         const open = document.createElement("button");
@@ -158,6 +198,7 @@
     body.replaceChildren(...shown.slice(first, first + PER_PAGE).map(line));
     document.getElementById("count").textContent = `${shown.length} of ${page.cells.length} rows${page.total > page.cells.length ? ` (best of ${page.total} cells)` : ""}`;
     document.getElementById("range").textContent = shown.length ? `${first + 1} to ${Math.min(first + PER_PAGE, shown.length)} of ${shown.length}` : "none";
+    document.getElementById("no-cells").hidden = shown.length > 0;
     document.getElementById("previous").disabled = first === 0;
     document.getElementById("next").disabled = first + PER_PAGE >= shown.length;
   }
@@ -174,11 +215,9 @@
   form.addEventListener("input", changed);
   form.addEventListener("reset", () => setTimeout(changed));
   form.addEventListener("submit", (event) => event.preventDefault());
-  document.getElementById("theme").addEventListener("click", () => { setTheme(root.dataset.theme !== "dark"); redraw(); });
-  system.addEventListener("change", (event) => { setTheme(event.matches); redraw(); });
 
   table();
-  root.dataset.ready = "table";
-  for (const chart of page.charts) near.observe(document.getElementById(`chart-${chart.name}`));
-  if (!page.charts.length) root.dataset.ready = "charts";
+  ready("table");
+  for (const chart of page.charts) near.observe(placeOf(chart));
+  if (!page.charts.length) ready("all");
 })();

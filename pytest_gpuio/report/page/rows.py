@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_gpuio.core.drift import change_points
+from pytest_gpuio.analysis.history import series
+from pytest_gpuio.analysis.metrics import METRICS
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report.deciding import deciding
 from pytest_gpuio.report.labels import within_workload
 from pytest_gpuio.results import histogram
-from pytest_gpuio.results.runs import RunFile
+from pytest_gpuio.results.runs import RunFile, newest
 
 if TYPE_CHECKING:
     from pytest_gpuio.results.record import CellRecord
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 5_000
 #: Curves a latency plot can hold before nobody can tell them apart.
 MOST_CURVES: Final = 24
-_MOST_BARS: Final = 40
+_MOST_BARS: Final = 24
 _MOST_HISTORIES: Final = 24
 #: A series' knee: the least depth that gives so much of its best throughput.
 KNEE: Final = 0.9
 _SHARES: Final = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
-_SERIES: Final = ("path", "workload", "medium", "target", "destination", "bs", "jobs", "cache", "durability", "gpus")
+#: What a user asks about; paths and geometry compete within it.
+SITUATION: Final = ("workload", "medium", "target", "destination")
+_SERIES: Final = ("machine", *SITUATION, "path", "bs", "jobs", "cache", "durability", "gpus")
 
 Row = dict[str, Any]
 
@@ -51,32 +54,41 @@ def page_data(runs: Sequence[RunFile]) -> PageData:
     """Everything the page draws.
 
     Args:
-        runs: oldest first; of a case in several, the newest is shown and all make its history.
+        runs: oldest first; of a case in several, the newest of its machine is shown and all make its history.
     """
-    newest: dict[str, Mapping[str, Any]] = {}
-    for run in runs:
-        newest.update(run.cells)
-    rows = [_row(record) for record in newest.values()]
+    records = {(machine[:8], case): record for (machine, case), record in newest(runs).items()}
+    rows = [_row(machine, record) for (machine, _), record in records.items()]
     total = len(rows)
     if total > MOST_ROWS:
         rows = _best_of_groups(rows)
     _mark_knees(rows)
     _mark_pareto(rows)
-    chosen = [newest[row["case"]] for row in _most_telling(rows)]
+    several = len({row["machine"] for row in rows}) > 1
+    chosen = [
+        (_common(row["machine"], record, several=several), record)
+        for row in _most_telling(rows)
+        if (record := records[row["machine"], row["case"]])
+    ]
     return PageData(
         rows,
-        [point for record in chosen[:MOST_CURVES] for point in _latency(record)],
-        [part for record in chosen[:_MOST_BARS] for part in _cpu(record)],
-        _history(runs, {row["case"] for row in rows}),
+        [{**common, **point} for common, record in chosen[:MOST_CURVES] for point in _latency(record)],
+        [{**common, **part} for common, record in chosen[:_MOST_BARS] for part in _cpu(record)],
+        _history(runs, {(row["machine"], row["case"]) for row in rows}, several=several),
         total,
     )
 
 
-def _row(record: Mapping[str, Any]) -> Row:
+def situations(rows: Iterable[Row]) -> set[tuple[Any, ...]]:
+    """Every situation there is, by machine."""
+    return {tuple(row[name] for name in ("machine", *SITUATION)) for row in rows}
+
+
+def _row(machine: str, record: Mapping[str, Any]) -> Row:
     axes, cpu = record["axes"], record["cpu"]
     distribution = record["open_loop"]["response"] if record.get("open_loop") else record["latency"]["lat"]
     failed = [gate for gate in record["gates"] if gate["state"] == "failed"]
     return {
+        "machine": machine[:8],
         "case": record["case"],
         "label": within_workload(axes),
         "phase": record["phase"],
@@ -97,6 +109,7 @@ def _row(record: Mapping[str, Any]) -> Row:
         "iops": _short(record["iops"]),
         "p50": _short(distribution["p50_ns"]),
         "p99": _short(distribution["p99_ns"]),
+        "p99_us": None if distribution["p99_ns"] is None else _short(distribution["p99_ns"] / 1e3),
         "p999": _short(distribution["p999_ns"]),
         "cores": _short(cpu["cores_used"]),
         "reserved": _short(cpu["cores_reserved"]),
@@ -120,7 +133,7 @@ def _best_of_groups(rows: Iterable[Row]) -> list[Row]:
     """The fastest of each path, workload, medium, size and depth."""
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        key = tuple(row[name] for name in ("path", "workload", "medium", "target", "destination", "bs", "qd"))
+        key = tuple(row[name] for name in ("machine", *SITUATION, "path", "bs", "qd"))
         if key not in best or row["gbs"] > best[key]["gbs"]:
             best[key] = row
     kept = sorted(best.values(), key=lambda row: -row["gbs"])[:MOST_ROWS]
@@ -146,7 +159,7 @@ def _mark_pareto(rows: Sequence[Row]) -> None:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["per_core"] is not None and row["settled"] and row["path"] != "null":
-            key = tuple(row[name] for name in ("workload", "medium", "target", "destination"))
+            key = tuple(row[name] for name in ("machine", *SITUATION))
             groups.setdefault(key, []).append(row)
     for members in groups.values():
         best = -1.0
@@ -160,21 +173,22 @@ def _most_telling(rows: Sequence[Row]) -> list[Row]:
     """The fastest cell of each path and workload, fastest first."""
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        key = (row["path"], row["workload"], row["medium"], row["target"])
+        key = tuple(row[name] for name in ("machine", "path", "workload", "medium", "target"))
         if key not in best or row["gbs"] > best[key]["gbs"]:
             best[key] = row
     return sorted(best.values(), key=lambda row: -row["gbs"])
 
 
-def _common(record: Mapping[str, Any]) -> Row:
+def _common(machine: str, record: Mapping[str, Any], *, several: bool) -> Row:
     axes = record["axes"]
     return {
+        "machine": machine[:8],
         "case": record["case"],
         "phase": record["phase"],
         "workload": axes["workload"],
         "medium": axes["medium"],
         "path": record["effective"]["datapath"],
-        "cell": f"{axes['workload']} {within_workload(axes)}",
+        "cell": f"{axes['workload']} {within_workload(axes)}" + (f" ({machine[:8]})" if several else ""),
     }
 
 
@@ -190,7 +204,7 @@ def _latency(record: Mapping[str, Any]) -> Iterable[Row]:
         ns = histogram.quantile(
             bins, share, distribution["min_ns"], distribution["max_ns"], overflow=distribution["overflow"]
         )
-        yield {**_common(record), "x": round(1 / (1 - share), 3), "share": f"p{share * 100:g}", "us": ns / 1e3}
+        yield {"x": round(1 / (1 - share), 3), "share": f"p{share * 100:g}", "us": ns / 1e3}
 
 
 def _cpu(record: Mapping[str, Any]) -> Iterable[Row]:
@@ -214,25 +228,22 @@ def _cpu(record: Mapping[str, Any]) -> Iterable[Row]:
     }
     for order, (part, value) in enumerate(parts.items()):
         if value > 0:
-            yield {**_common(record), "part": part, "order": order, "cores": _short(value / seconds)}
+            yield {"part": part, "order": order, "cores": _short(value / seconds)}
 
 
-def _history(runs: Sequence[RunFile], cases: set[str]) -> list[Row]:
+def _history(runs: Sequence[RunFile], cases: set[tuple[str, str]], *, several: bool) -> list[Row]:
     """Throughput of cases that were measured at least three times, relative to each one's median."""
-    series: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-    for run in runs:
-        for case, record in run.cells.items():
-            if case in cases:
-                series.setdefault(case, []).append((run.created.isoformat(), record))
-    long = sorted((s for s in series.items() if len(s[1]) >= 3), key=lambda s: -len(s[1]))[:_MOST_HISTORIES]
     rows: list[Row] = []
-    for _, points in long:
-        values = [float(record["bytes_per_s"]) for _, record in points]
-        centre = statistics.median(values)
-        steps = {step.index for step in change_points(values)}
+    long = [one for one in series(runs, METRICS["bytes_per_s"]) if len(one.values) >= 3]
+    shown = [one for one in long if (one.machine[:8], one.case) in cases]
+    # Those that changed are what a reader looks for.
+    for one in sorted(shown, key=lambda one: (not one.changes, -len(one.values)))[:_MOST_HISTORIES]:
+        centre = statistics.median(one.values)
+        steps = {step.index for step in one.changes}
+        common = _common(one.machine, one.record, several=several)
         rows += [
-            {**_common(record), "time": time, "number": number, "relative": _short(value / centre - 1.0),
+            {**common, "time": time.isoformat(), "number": number, "relative": _short(value / centre - 1.0),
              "gbs": _short(value / 1e9), "step": number in steps}
-            for number, ((time, record), value) in enumerate(zip(points, values, strict=True))
+            for number, (time, value) in enumerate(zip(one.times, one.values, strict=True))
         ]  # fmt: skip
     return rows

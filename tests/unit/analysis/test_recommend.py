@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pytest_gpuio.analysis.recommend import Limits, Option, pareto, recommend, saturation
-from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text, snippets
+from pytest_gpuio.report.recommend import recommend_data, recommend_markdown, recommend_text
 from pytest_gpuio.results.strict_json import dumps
 
 
@@ -131,36 +131,3 @@ def test_text_markdown_and_data(many):
     assert sheet.count("\n|") == 3
     assert '"kind":"gpuio-recommendation"' in dumps(recommend_data(found, {}))
     assert recommend_text([]) == "no result to recommend from\n"
-
-
-@pytest.mark.parametrize(
-    ("path", "name", "told"),
-    [
-        ("libaio", "deepspeed-inference-kv_fetch-virtual.json", '"block_size": 65536'),
-        ("io_uring_sqpoll", "fio-inference-kv_fetch-virtual.fio", "sqthread_poll=1"),
-        ("kvikio", "kvikio-inference-kv_fetch-virtual.env", "KVIKIO_TASK_SIZE=65536"),
-        ("gds", "cufile-inference-kv_fetch-virtual.json", '"allow_compat_mode": false'),
-        ("nixl_posix", "lmcache-inference-kv_fetch-virtual.yaml", "nixl_backend: POSIX"),
-    ],
-)
-def test_settings_of_consumers(many, path, name, told):
-    assert told in snippets(recommend(many((path, 1.0, {}))))[name]
-
-
-def test_the_fio_job_is_one_that_fio_takes(many, tmp_path):
-    import shutil
-    import subprocess
-
-    if shutil.which("fio") is None:
-        pytest.skip("needs fio")
-    for path in ("psync", "libaio", "io_uring_sqpoll", "io_uring_iopoll", "mmap"):
-        job = tmp_path / "job.fio"
-        job.write_text(snippets(recommend(many((path, 1.0, {}))))["fio-inference-kv_fetch-virtual.fio"])
-        done = subprocess.run(
-            ["fio", "--parse-only", "--filename=/tmp/x", str(job)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr + done.stdout

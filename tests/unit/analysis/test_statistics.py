@@ -125,11 +125,18 @@ def test_interval_is_always_the_same():
     assert first == statistics.bootstrap_interval(old, new, paired=False)
 
 
-def test_typical_spread_is_a_standard_deviation_that_one_wild_session_does_not_move():
+def test_typical_difference_is_that_of_the_normal_distribution_and_one_wild_session_does_not_move_it():
     values = stats.norm.ppf((np.arange(200) + 0.5) / 200)
-    assert statistics.typical_spread(list(values)) == pytest.approx(1.0, abs=0.02)
-    assert statistics.typical_spread([*values, 1e6]) == pytest.approx(1.0, abs=0.03)
-    assert statistics.typical_spread([1.0] * 4) is None
+    half = stats.norm.ppf(0.75) * math.sqrt(2)  # the median of the half-normal distance of two
+    assert statistics.typical_difference(list(values)) == pytest.approx(half, abs=0.02)
+    assert statistics.typical_difference([*values, 1e6]) == pytest.approx(half, abs=0.03)
+    assert statistics.typical_difference([1.0] * 4) is None
+
+
+@given(some.lists(VALUES, min_size=5, max_size=9))
+def test_typical_difference_by_brute_force(values):
+    distances = [abs(a - b) for i, a in enumerate(values) for b in values[i + 1 :]]
+    assert statistics.typical_difference(values) == pytest.approx(np.median(distances), abs=1e-15)
 
 
 def test_splits_are_all_of_them():

@@ -82,4 +82,4 @@ def test_mistakes_are_named(store, capsys, arguments, told):
 
 def test_simulation(capsys):
     assert main(["gate", "--simulate", "2", "--json", "-"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["situations"]) == 8
+    assert len(json.loads(capsys.readouterr().out)["situations"]) == 24

@@ -26,7 +26,7 @@ def test_everything_it_writes(results, tmp_path, capsys):
     assert main(command) == 0
     assert "io_uring is the only path with a result" in capsys.readouterr().out
     assert "EPYC" in sheet.read_text()
-    assert {path.suffix for path in folder.iterdir()} == {".json", ".fio"}
+    assert {path.suffix for path in folder.iterdir()} == {".fio"}
     assert main(command) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["recommend", results("a.json"), "--json", "-"]) == 0

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pytest_gpuio.analysis.recommend import recommend
+from pytest_gpuio.analysis.recommend import recommend_by_machine
 from pytest_gpuio.cli.command import main
 from pytest_gpuio.report.page.charts import charts
 from pytest_gpuio.report.page.rows import MOST_ROWS, page_data
@@ -36,6 +36,8 @@ def cells(record):
                         cell["effective"]["datapath"] = path
                         rate = 1e9 * factor * speed * qd / (qd + 8) * draw.gauss(1, 0.01)
                         cell["bytes_per_s"], cell["gb_per_s"] = rate, rate / 1e9
+                        seconds = cell["bytes"] / cell["ios"] * cell["windows"]["ios_per_window"] / rate
+                        cell["windows"]["seconds"] = [seconds] * 4
                         cell["gates"] = [] if draw.random() < 0.9 else cell["gates"]
                         found.append(cell)
         return found
@@ -159,7 +161,7 @@ def test_the_page_in_a_browser(results, tmp_path, capsys):
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", lambda request: requests.append(request.url))
             page.goto(page_file.as_uri())
-            page.wait_for_selector("html[data-ready=charts]", timeout=60_000)
+            page.wait_for_selector("html[data-ready=all]", timeout=60_000)
             found["theme"] = page.get_attribute("html", "data-theme")
             found["count"] = page.inner_text("#count")
             found["rows"] = page.locator("#cells tbody tr").count()
@@ -167,7 +169,12 @@ def test_the_page_in_a_browser(results, tmp_path, capsys):
             page.fill("input[name=text]", "64k qd8")
             page.wait_for_timeout(300)
             found["filtered"] = page.inner_text("#count")
-            page.get_by_role("button", name="all", exact=True).click()
+            page.get_by_role("button", name="clear", exact=True).click()
+            page.wait_for_timeout(300)
+            page.fill("input[name=text]", "no such cell")
+            page.wait_for_timeout(300)
+            found["nothing"] = page.locator(".empty:visible").count(), page.inner_text("#no-cells")
+            page.locator("#no-cells button").click()
             page.wait_for_timeout(300)
             page.get_by_role("button", name="GB/s", exact=False).first.focus()
             page.keyboard.press("Enter")
@@ -177,8 +184,15 @@ def test_the_page_in_a_browser(results, tmp_path, capsys):
             found["evidence"] = page.locator("tr.more").inner_text()
             page.get_by_role("button", name="switch between light and dark").click()
             found["switched"] = page.get_attribute("html", "data-theme")
-            page.evaluate("document.querySelector('#chart-cpu').scrollIntoView()")
-            page.wait_for_selector("#chart-cpu canvas, #chart-cpu svg", timeout=30_000)
+            found["drawn"] = page.locator(".chart svg.marks, .chart canvas.marks").count()
+            found["charts"] = page.locator(".chart").count()
+            found["wide"] = page.evaluate("document.documentElement.scrollWidth")
+            page.set_viewport_size({"width": 420, "height": 900})
+            found["narrow"] = page.evaluate("document.documentElement.scrollWidth")
+            page.emulate_media(media="print")
+            ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+            found["printed"] = page.evaluate(ink), page.locator("#filters").is_visible()
+            page.emulate_media(media="screen")
             found["hacked"] = page.evaluate("window.hacked === true")
             found["voids"] = page.inner_text("#voids")
             found["gates"] = page.inner_text("#gates")
@@ -192,6 +206,10 @@ def test_the_page_in_a_browser(results, tmp_path, capsys):
     assert found["problems"] == []
     assert found["requests"] == [page_file.as_uri()]
     assert (found["theme"], found["switched"]) == ("dark", "light")
+    assert found["drawn"] == found["charts"] == 8
+    assert found["nothing"] == (9, "No cell passes the filters. clear them")
+    assert (found["wide"], found["narrow"]) == (1280, 420)  # nothing pushes the page sideways
+    assert found["printed"] == ("#000", False)
     assert (found["count"], found["rows"], found["filtered"]) == ("72 of 72 rows", 72, "2 of 72 rows")
     assert found["sorted"] == sorted(found["sorted"])
     assert "case=" in found["evidence"] or "workload=" in found["evidence"]
@@ -204,6 +222,6 @@ def test_recommendations_reach_the_page(cells, run):
     from pytest_gpuio.report.page.build import build_page
 
     runs = [run(*cells()) for _ in range(3)]
-    page = build_page(runs, recommend(runs), "A <title>")
+    page = build_page(runs, recommend_by_machine(runs), "A <title>")
     assert "<h1>A &lt;title&gt;</h1>" in page
     assert "Cheat sheet" in page

@@ -103,10 +103,24 @@ def test_garbled_jobs_are_named(tmp_path):
 def test_the_command_and_that_nothing_is_recommended_from_it(tmp_path, capsys):
     out = tmp_path / "out.json"
     assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(out)]) == 0
-    assert "1 cells of fio" in capsys.readouterr().out
+    assert "1 cell of fio" in capsys.readouterr().out
     assert recommend([read_run(out)]) == []
     assert main(["import", "fio", str(out), "-o", str(out)]) == 2
     other = tmp_path / "other.json"
     other.write_text('{"mine": 1}')
     assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(other)]) == 2
     assert json.loads(other.read_text()) == {"mine": 1}
+
+
+def test_imported_cells_stand_in_every_table(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(out), "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], len(told["cells"]), told["left_out"], told["lacks"]) == ("gpuio-import", 1, [], list(LACKS))
+    assert main(["report", str(out), "--markdown", "-"]) == 0
+    assert "| micro/randread fio:psync unknown target.dat 4k qd1 |" in capsys.readouterr().out
+    assert main(["report", str(out), "--json", "-"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (cell["imported"], cell["reserved"], cell["per_core"]) == (True, None, None)
+    assert main(["history", str(out), "--csv", str(tmp_path / "all.csv")]) == 0
+    assert main(["recommend", str(out)]) == 1

@@ -1,0 +1,1 @@
+"""Cells of a sweep's plan as pytest items."""
