@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from pytest_gpuio.cli.output import put_json
-from pytest_gpuio.cli.sweep_options import add_plan, sweep_of
+from pytest_gpuio.cli.sweep_options import add_plan, add_shard, part_of, sweep_of
 from pytest_gpuio.cli.sweep_plan import forecast_lines
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.media import classify
 from pytest_gpuio.sweep.estimate import estimate
-from pytest_gpuio.sweep.expand import expand
+from pytest_gpuio.sweep.expand import Sweep
 from pytest_gpuio.sweep.journal import SweepJournal
 from pytest_gpuio.sweep.progress import LiveProgress, PlainProgress
+from pytest_gpuio.sweep.ranks import dismiss, serve
 from pytest_gpuio.sweep.run import Runner
 from pytest_gpuio.sweep.stop import Stop
+from pytest_gpuio.sweep.wire import Wire, open_wire
 
 _EXAMPLES: Final = """\
 examples:
@@ -50,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--journal", metavar="FILE", help="where each finished cell is kept; an existing one goes on")
     result.add_argument("--plain", action="store_true", help="plain lines, also on a terminal")
     result.add_argument("--json", metavar="FILE", help="write where it stands at the end (- = standard output)")
+    add_shard(result)
     add_plan(result)
     return result
 
@@ -68,12 +71,25 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.journal:
         raise ConfigError("name the journal: gpuio sweep run PLAN --journal FILE.")
     sweep = sweep_of(arguments)
+    if not sweep.settings.mpi:
+        return _measure(arguments, sweep, None)
+    wire = open_wire()
+    if wire.rank:
+        serve(wire)
+        return 0
+    try:
+        return _measure(arguments, sweep, wire)
+    finally:
+        dismiss(wire)
+
+
+def _measure(arguments: argparse.Namespace, sweep: Sweep, wire: Wire | None) -> int:
     media = {name: classify(path) for name, path in sweep.targets.items()}
-    cells = list(expand(sweep))
+    cells, part = part_of(arguments, sweep)
     progress = LiveProgress() if sys.stderr.isatty() and not arguments.plain else PlainProgress()
     sys.stderr.write("".join(forecast_lines(sweep, estimate(sweep, cells))))
     with SweepJournal(Path(arguments.journal)) as journal, Stop(progress.say) as stop:
-        runner = Runner(sweep, media, journal, progress, stop, cells)
+        runner = Runner(sweep, media, journal, progress, stop, cells, part, wire)
         reason = runner.run()
         size = journal.size
     if arguments.json:
