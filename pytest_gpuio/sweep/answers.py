@@ -147,6 +147,8 @@ def _knees(decisions: Sequence[Decision]) -> Iterator[str]:
         )
     for (situation, path), found in grouped.items():
         yield f"  {situation}, {path}: {', '.join(found)}\n"
+    if any(one.unsettled for one in decisions):
+        yield "  * unsettled: the machine was disturbed, see the records' gates\n"
 
 
 def _note(decision: Decision) -> str:
