@@ -10,9 +10,68 @@ import pytest
 from hypothesis import settings
 
 # The same examples in every run of CI: a rare example is found by developers, not by a change that did not cause it.
-settings.register_profile("ci", derandomize=True)
+# Fewer, too, where a test does not ask for a number of its own.
+settings.register_profile("ci", derandomize=True, max_examples=40)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+HERE = Path(__file__).parent
+#: Files and folders whose tests measure, or start processes with deadlines: one after another, never beside others.
+MEASURING = (
+    "plugin",
+    "unit/crosscheck/test_real_fio.py",
+    "unit/crosscheck/test_suite.py",
+    "unit/crosscheck/test_truth.py",
+    "unit/cli/test_crosscheck_command.py",
+    "unit/docs/test_docs.py",
+    "unit/engine",
+    "unit/isolation",
+    "unit/measure",
+    "unit/phases/traces/test_writers.py",
+    "unit/sweep",
+    "unit/targets",
+)
+#: Of those folders: tests that collect, refuse or print, and measure nothing.
+QUIET = (
+    "plugin/test_options.py",
+    "plugin/test_selection.py",
+    "unit/engine/test_offsets.py",
+    "unit/measure/gates",
+    "unit/measure/test_gates.py",
+    "unit/measure/test_stopping.py",
+)
+
+
+def part_of(file: Path) -> str:
+    """Which part of the suite a file of tests belongs to: ``measuring`` wants the machine to itself, ``quiet`` not."""
+    here = file.relative_to(HERE)
+
+    def listed(names):
+        return any(here.is_relative_to(name) for name in names)
+
+    return "measuring" if listed(MEASURING) and not listed(QUIET) else "quiet"
+
+
+def pytest_addoption(parser):
+    more = "run only the tests that measure, or only the others (tox run -e tests: the others side by side, then these)"
+    parser.addoption("--part", choices=("quiet", "measuring"), help=more)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Files of the other part are not even read, unless they are named."""
+    part = config.getoption("--part")
+    if part is None or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    named = {(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args}
+    return True if part_of(collection_path) != part and collection_path not in named else None
+
+
+def pytest_collection_modifyitems(config, items):
+    part = config.getoption("--part")
+    other = [item for item in items if part is not None and part_of(item.path) != part]
+    if other:
+        config.hook.pytest_deselected(items=other)
+        items[:] = [item for item in items if item not in other]
 
 
 def need_root(*programs):

@@ -269,8 +269,8 @@ struct gpuio_window {
 	uint64_t user_ns, system_ns; /* getrusage(RUSAGE_SELF) */
 	uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
 	/* in-flight, counted at submit and reap, in each worker from its ramp end to its drain start. Where requests end the
-	 * counter has stamps of its own, which no latency has in it; where they begin it has, too, unless they are sent one at a
-	 * time behind a queue of 8 or more. At depth 1 it is the latencies' sum by definition. Time in fdatasync between
+	 * counter has stamps of its own, which no latency has in it; where they begin it has, too, unless a queue of 8 or more
+	 * is filled one by one, or whole by the call that waits. At depth 1 it is the latencies' sum by definition. Time in fdatasync between
 	 * writes is left out; then, and in an open loop, the stretch begins with the first request. */
 	double mean_in_flight;     /* integral of all workers / steady_ns; 0 when there was no steady stretch */
 	uint64_t steady_ns;        /* from the first worker's ramp end to the last one's drain start */

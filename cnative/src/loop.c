@@ -98,16 +98,17 @@ int gpuio_closed_loop(struct gpuio_worker *w)
 		bool blocked = false;
 
 		while (!end && !blocked) {
-			if (!waiting) {
-				uint64_t n = w->share - prepared;
+			unsigned n;
 
-				if (n > w->unit)
-					n = w->unit;
-				if (n > w->nfree)
-					n = w->nfree;
+			if (!waiting) {
+				uint64_t left = w->share - prepared;
+
+				n = w->drawn < w->nfree ? w->drawn : w->nfree;
+				if (n > left)
+					n = (unsigned)left;
 				if (n == 0 || w->sync_due)
 					break;
-				waiting = prepare(w, (unsigned)n);
+				waiting = prepare(w, n);
 				prepared += waiting;
 				offered = w->nqueued;
 			}
@@ -115,13 +116,14 @@ int gpuio_closed_loop(struct gpuio_worker *w)
 				end = t->stopped = true;
 				break;
 			}
-			rc = offer(w, w->batch + offered, waiting);
+			n = waiting < w->unit ? waiting : w->unit;
+			rc = offer(w, w->batch + offered, n);
 			if (__builtin_expect(rc < 0, 0)) {
 				broken = rc;
 				end = true;
 				break;
 			}
-			blocked = (unsigned)rc < waiting;
+			blocked = (unsigned)rc < n;
 			offered += (unsigned)rc;
 			waiting -= (unsigned)rc;
 		}

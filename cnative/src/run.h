@@ -55,12 +55,16 @@ struct gpuio_worker {
 	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
 	bool coarse;        /* fewer stamps will do, see steps.h */
+	bool plain;         /* merged, and no request's own beginning is ever asked for */
+	bool uniform;       /* plain: all requests in flight began at `together` */
 	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */
+	uint32_t drawn;     /* requests drawn at once: where they go one at a time, all there is room for, as draws hide each other's time */
 	uint32_t ramp;      /* requests issued when the steady stretch begins */
 	double ticks_per_ns;
 	uint64_t late_ticks; /* open loop: a request sent later than this is late */
 	uint64_t share;     /* requests of this window */
 	uint64_t issued;    /* of them, taken by the engine */
+	uint64_t together;
 	uint64_t chain;     /* coarse: end of the former submission when nothing came between, else 0 */
 	struct gpuio_heap heap; /* records: groups that this worker has let go, to start later */
 	uint64_t held_record;

@@ -64,6 +64,65 @@ static inline void count_bad(struct gpuio_tally *t, const struct gpuio_io *io)
 		t->short_ios++;
 }
 
+/* Writes down per request what held for all of them. */
+static inline void tell_apart(struct gpuio_worker *w)
+{
+	for (uint32_t i = 0; i < w->job.slots; i++) /* those not in flight get a new stamp before they are */
+		w->slots[i].started = w->together;
+	w->uniform = false;
+}
+
+/* The usual case where a whole queue was emptied and filled again: all in flight began at one time, which no request holds. False =
+ * one of the n is to be looked at. */
+static inline bool complete_uniform(struct gpuio_worker *w, unsigned n, uint64_t now)
+{
+	struct gpuio_io **free = w->free + w->nfree;
+	uint64_t writes = 0, different = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct gpuio_io *io = free[i] = w->done[i];
+
+		different |= (uint64_t)io->result ^ io->length;
+		writes += io->op; /* GPUIO_WRITE is 1 */
+	}
+	if (__builtin_expect(different != 0, 0))
+		return false;
+	hist_add_n(&w->lat, ticks_to_ns(&w->ticker, ticks_between(w->together, now)), n);
+	w->nfree += n;
+	w->tally.ios += n;
+	w->tally.writes += writes;
+	return true;
+}
+
+/* Requests sent one at a time (offer_chained), each with stamps of its own. False = one of the n is to be looked at. */
+static inline bool complete_chained(struct gpuio_worker *w, unsigned n, uint64_t now)
+{
+	struct gpuio_io **free = w->free + w->nfree;
+	struct gpuio_part lat = part_empty(), slat = part_empty(), clat = part_empty();
+	uint64_t different = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct gpuio_io *io = free[i] = w->done[i];
+
+		different |= (uint64_t)io->result ^ io->length;
+	}
+	if (__builtin_expect(different != 0, 0))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		const struct gpuio_io *io = free[i];
+
+		part_add(&lat, &w->lat, ticks_to_ns(&w->ticker, ticks_between(io->started, now)));
+		part_add(&slat, &w->slat, ticks_to_ns(&w->ticker, ticks_between(io->started, io->submitted)));
+		part_add(&clat, &w->clat, ticks_to_ns(&w->ticker, ticks_between(io->submitted, now)));
+	}
+	part_end(&lat, &w->lat, n);
+	part_end(&slat, &w->slat, n);
+	part_end(&clat, &w->clat, n);
+	w->nfree += n;
+	w->tally.ios += n;
+	return true;
+}
+
 /* The usual case of a batch: n requests of one batch, all of them well and none to be looked at. False = it is not that. */
 static inline bool complete_alike(struct gpuio_worker *w, unsigned n, uint64_t now)
 {
@@ -125,6 +184,29 @@ static inline void complete_each(struct gpuio_worker *w, unsigned n, uint64_t no
 	t->writes += writes;
 }
 
+/* Random reads, the whole of them from the permutation in use: its numbers stay in registers, as nothing written here can be one of them. */
+static inline void prepare_random_reads(struct gpuio_worker *w, unsigned n)
+{
+	struct gpuio_io **free = w->free + w->nfree, **batch = w->batch + w->nqueued;
+	struct gpuio_offsets *o = &w->offsets;
+	const struct gpuio_permutation perm = o->perm;
+	const uint64_t region = o->region_offset, block = o->block, stride = o->stride;
+	uint64_t at = o->at;
+
+	for (unsigned k = 0; k < n; k++, at += stride) {
+		struct gpuio_io *io = *--free;
+
+		io->op = GPUIO_READ;
+		io->offset = region + permute(&perm, at) * block;
+		io->result = GPUIO_UNUSED;
+		batch[k] = io;
+	}
+	o->at = at;
+	o->i += n;
+	o->left -= n;
+	w->nfree -= n;
+}
+
 /* Draws up to n requests into w->batch, behind those queued there; fewer when one of them makes a sync due. */
 static inline unsigned prepare(struct gpuio_worker *w, unsigned n)
 {
@@ -132,6 +214,10 @@ static inline unsigned prepare(struct gpuio_worker *w, unsigned n)
 	struct gpuio_io **free = w->free + w->nfree, **batch = w->batch + w->nqueued;
 	unsigned k = 0;
 
+	if (w->offsets.order == GPUIO_RANDOM && spec->read_percent == 100 && w->offsets.left > n) {
+		prepare_random_reads(w, n);
+		return n;
+	}
 	while (k < n) {
 		struct gpuio_io *io = *--free;
 
@@ -163,16 +249,21 @@ static inline void settle(struct gpuio_worker *w)
 	flow_settle(&w->tally.flow, w->tally.ios, w->lat.sum_ns);
 }
 
-/* Brings the in-flight counter up to `now`, when what was issued so far begins the steady stretch or ends it. */
-static inline void flow_step(struct gpuio_worker *w, uint64_t now, uint64_t issued)
+/* The in-flight counter stands at `now`, when what was issued so far begins the steady stretch or ends it. */
+static inline void flow_turn(struct gpuio_worker *w, uint64_t now, uint64_t issued)
 {
 	struct gpuio_flow *f = &w->tally.flow;
 
-	flow_mark(f, now);
 	if (__builtin_expect(!f->on, 0) && issued >= w->ramp)
 		flow_begin(f, now, w->tally.ios, w->lat.sum_ns);
 	if (__builtin_expect(issued == w->share, 0))
 		settle(w);
+}
+
+static inline void flow_step(struct gpuio_worker *w, uint64_t now, uint64_t issued)
+{
+	flow_mark(&w->tally.flow, now);
+	flow_turn(w, now, issued);
 }
 
 /*
@@ -208,10 +299,14 @@ static inline int offer_queued(struct gpuio_worker *w, struct gpuio_io *const *i
 static inline int offer_chained(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
 {
 	struct gpuio_flow *f = &w->tally.flow;
-	uint64_t before = w->chain ? w->chain : stamp(&w->ticker), after;
+	uint64_t before = w->chain, after;
 	int taken;
 
-	flow_step(w, before, w->issued + 1);
+	if (!before) { /* else that is where the counter stands */
+		before = stamp(&w->ticker);
+		flow_mark(f, before);
+	}
+	flow_turn(w, before, w->issued + 1);
 	ios[0]->started = before;
 	taken = submit(w, ios, n);
 	w->chain = 0;
@@ -305,16 +400,32 @@ static inline void begin_reaping(struct gpuio_worker *w)
 	if (w->nqueued) {
 		before = stamp(&w->ticker);
 		flow_step(w, before, w->issued);
+		if (w->uniform && f->level)
+			tell_apart(w);
+		w->uniform = w->plain && f->level == 0;
 		f->level += w->nqueued;
 		if (f->level > f->max)
 			f->max = f->level;
-		if (!w->alone)
+		if (!w->alone && !w->coarse)
 			before = stamp(&w->ticker);
-		for (unsigned i = 0; i < w->nqueued; i++)
-			w->batch[i]->started = before;
+		if (w->uniform)
+			w->together = before;
+		else
+			for (unsigned i = 0; i < w->nqueued; i++)
+				w->batch[i]->started = before;
 		w->nqueued = 0;
 	}
 	w->chain = 0;
+}
+
+/* In the way of the usual case there is; false = it is none, and nothing was counted. */
+static inline bool complete(struct gpuio_worker *w, unsigned n, uint64_t now)
+{
+	if (w->uniform)
+		return complete_uniform(w, n, now);
+	if (w->coarse && !w->merged)
+		return complete_chained(w, n, now);
+	return n >= 2 && !w->scheduled && !w->verifies && complete_alike(w, n, now);
 }
 
 /* Takes over n finished requests that were reaped just now. */
@@ -334,8 +445,11 @@ static inline int take_over(struct gpuio_worker *w, int n)
 		if (!w->alone)
 			now = stamp(&w->ticker);
 	}
-	if (n < 2 || w->coarse || w->scheduled || w->verifies || !complete_alike(w, (unsigned)n, now))
+	if (!complete(w, (unsigned)n, now)) {
+		if (w->uniform)
+			tell_apart(w);
 		complete_each(w, (unsigned)n, now);
+	}
 	f->level -= (unsigned)n;
 	return n;
 }

@@ -97,9 +97,11 @@ static void choose_ways(struct gpuio_worker *w)
 	w->verifies = spec->verify && engine_moves_data(w->job.engine) && !w->stage;
 	w->scheduled = spec->arrivals != NULL;
 	/* Where nothing but drawing an offset lies between two submissions, and a whole queue hides it. */
-	w->coarse = w->observable && !w->stage && spec->depth >= 8 && spec->submit_batch == 1 && spec->read_percent == 100 && !w->verifies &&
-		    !w->scheduled && !w->run->replay;
+	w->coarse = !w->synchronous && !w->stage && spec->depth >= 8 && (w->merged || spec->submit_batch == 1) && spec->read_percent == 100 &&
+		    !w->verifies && !w->scheduled && !w->run->replay;
+	w->plain = w->merged && !w->stage && !w->verifies && !w->scheduled && !w->run->replay;
 	w->unit = w->merged ? spec->depth : spec->submit_batch;
+	w->drawn = w->coarse ? spec->depth : w->unit;
 	/* A queue that is emptied again and again, or filled by arrivals, has no ramp that could be told from the rest. */
 	w->ramp = w->scheduled || w->run->replay || spec->sync == GPUIO_SYNC_EVERY ? 1 : spec->depth;
 	w->ticks_per_ns = 1.0 / w->run->clock.ns_per_tick;
@@ -107,6 +109,13 @@ static void choose_ways(struct gpuio_worker *w)
 	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
 	if (w->scheduled || w->run->replay)
 		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	/*
+	 * A neighbour on its CPU would make it late by time slices. It sleeps between arrivals, so it starves nobody; one that polls
+	 * would. Where the kernel does not permit it, it stays as it is.
+	 */
+	if ((w->scheduled || (w->run->replay && w->run->replay->has_times)) && spec->arrival_wait == GPUIO_WAIT_SLEEP && !w->stage &&
+	    !(w->job.engine->flags & GPUIO_ENGINE_POLLED))
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 }
 
 static void close_memory(struct gpuio_worker *w)
@@ -172,6 +181,7 @@ static void begin_window(struct gpuio_worker *w)
 	gpuio_say(&w->job.why, "%s", "");
 	w->result.error = 0;
 	w->issued = w->chain = 0;
+	w->uniform = false;
 	w->nqueued = 0;
 	w->nfree = w->job.slots;
 	for (uint32_t i = 0; i < w->job.slots; i++) {

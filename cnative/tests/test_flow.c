@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts, latencies and the in-flight counter, over engines whose behaviour is known. */
+#include <dlfcn.h>
 #include <math.h>
 
 #include "fixture.h"
@@ -87,6 +88,47 @@ static void back_pressure(void)
 	fixture_close(&f);
 }
 
+/* Whatever way requests are stamped, their latencies add up to what the engine saw by its own clock. */
+static void latencies_are_the_engines(void)
+{
+	const struct gpuio_engine *engine;
+	uint64_t *seen;
+	void *library;
+	struct fixture f;
+
+	fixture_open(&f, 1 << 20);
+	CHECK_EQ(gpuio_engine_load("./uneven.so", &engine, &f.why), 0);
+	library = dlopen("./uneven.so", RTLD_NOW | RTLD_NOLOAD);
+	CHECK(library);
+	seen = dlsym(library, "uneven_sum_ns");
+	CHECK(seen);
+	f.spec.engine = "uneven";
+	f.spec.depth = 16;
+	for (unsigned way = 0; way < 6; way++) {
+		struct gpuio_window w;
+		struct gpuio_run *run;
+		uint64_t sum;
+
+		f.spec.knobs = way % 2 ? GPUIO_KNOB_MERGED_WAIT : 0;
+		f.spec.read_percent = way < 4 ? 100 : 50;
+		f.spec.submit_batch = way < 2 ? 1 : 5;
+		f.spec.reap_batch = way < 4 ? 1 : 16;
+		run = fixture_run(&f);
+		*seen = 0;
+		w = fixture_window(run, 400);
+		sum = gpuio_lat(run)->sum_ns;
+		CHECK_EQ(w.ios, 400);
+		CHECK_EQ(gpuio_lat(run)->count, 400);
+		CHECK_EQ(gpuio_slat(run)->count, way % 2 ? 0 : 400);
+		CHECK(gpuio_lat(run)->min_ns >= 2000000);
+		CHECK(sum >= *seen);
+		CHECK(sum - *seen <= *seen / 10); /* a stamp of another turn would be off by milliseconds each */
+		CHECK_EQ(gpuio_close(run), 0);
+	}
+	dlclose(library);
+	fixture_close(&f);
+}
+
 /* Time in syncs is not time at the asked depth: an engine whose requests take 1 ms and whose syncs take 30 ms. */
 static void syncs_are_left_out(void)
 {
@@ -149,6 +191,7 @@ int main(void)
 	null_counts(3, 8, 1, 2); /* a worker without any I/O */
 	null_counts(1, 64, 1, 64);
 	back_pressure();
+	latencies_are_the_engines();
 	syncs_are_left_out();
 	usage_counts_cpu();
 	return 0;

@@ -101,8 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         owned_file.check_replaceable(arguments.json, kind, _FILE)
     if arguments.pairs is not None and arguments.pairs < 1:
         raise ConfigError(f"--pairs {arguments.pairs}: at least 1.")
-    with HostLock(_LOCK_TIMEOUT_S):
-        return _suite(arguments) if arguments.suite else _cell(arguments)
+    with HostLock(_LOCK_TIMEOUT_S) as lock:
+        return _suite(arguments, lock) if arguments.suite else _cell(arguments)
 
 
 def _stream(name: str) -> phases.Workload:
@@ -141,7 +141,7 @@ def _cell(arguments: argparse.Namespace) -> int:
     return _INTERRUPTED if found.pairs.interrupted else 0
 
 
-def _suite(arguments: argparse.Namespace) -> int:
+def _suite(arguments: argparse.Namespace, lock: HostLock) -> int:
     settings = suite.Settings(
         folder=arguments.target.absolute(),
         fio=arguments.fio,
@@ -150,6 +150,7 @@ def _suite(arguments: argparse.Namespace) -> int:
         quick=arguments.quick,
         full=arguments.full,
         only=arguments.only or "*",
+        lock=lock,
     )
     found = suite.run(settings, say, suite.SUITES[arguments.suite])
     result = {"schema": 1, "kind": "gpuio-crosscheck-suite", "machine": describe(), **found.to_json()}

@@ -116,9 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_shared(baseline, new, confirm, confirm_baseline)
     mode: Mode | None = arguments.mode
     report = judge(baseline, new, policy, confirm_baseline=confirm_baseline, confirm=confirm, mode=mode)
-    write_report(report, arguments)
     if arguments.reruns:
         put(arguments.reruns, "".join(f"{case}\n" for case in report.reruns()), "w")
+    write_report(report, arguments)
     return report.status(strict=arguments.strict)
 
 
@@ -149,15 +149,16 @@ def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
     Raises:
         ConfigError: a file cannot be written.
     """
-    if arguments.json != "-":
-        width, colour = terminal()
-        sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
-    if arguments.json:
-        put_json(arguments.json, gate_data(report, strict=arguments.strict))
+    # Files first: who reads the table through a pipe that closes early still gets them.
     if arguments.junit:
         put(arguments.junit, gate_junit(report), "w")
     if arguments.markdown:
         put(arguments.markdown, gate_markdown(report), "a")
+    if arguments.json:
+        put_json(arguments.json, gate_data(report, strict=arguments.strict))
+    if "-" not in (arguments.json, arguments.junit, arguments.markdown):
+        width, colour = terminal()
+        sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))
 
 
 def policy_of(arguments: argparse.Namespace) -> Policy:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psutil
 
 from pytest_gpuio.cli.output import put_json
-from pytest_gpuio.cli.sweep_options import add_plan, sweep_of
+from pytest_gpuio.cli.sweep_options import add_plan, add_shard, part_of, sweep_of
 from pytest_gpuio.cli.sweep_plan import forecast_lines
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_percent
@@ -20,12 +20,14 @@ from pytest_gpuio.media import classify
 from pytest_gpuio.sweep.adaptive_run import AdaptiveRunner
 from pytest_gpuio.sweep.answers import answer_data, answer_lines
 from pytest_gpuio.sweep.estimate import estimate
-from pytest_gpuio.sweep.expand import expand
+from pytest_gpuio.sweep.expand import Sweep
 from pytest_gpuio.sweep.journal import SweepJournal
 from pytest_gpuio.sweep.progress import LiveProgress, PlainProgress
+from pytest_gpuio.sweep.ranks import dismiss, serve
 from pytest_gpuio.sweep.run import Runner
 from pytest_gpuio.sweep.stop import Stop
 from pytest_gpuio.sweep.terms import Terms, parse_budget, parse_confidence
+from pytest_gpuio.sweep.wire import Wire, open_wire
 
 _EXAMPLES: Final = """\
 examples:
@@ -65,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--journal", metavar="FILE", help="where each finished cell is kept; an existing one goes on")
     result.add_argument("--plain", action="store_true", help="plain lines, also on a terminal")
     result.add_argument("--json", metavar="FILE", help="write where it stands at the end (- = standard output)")
+    add_shard(result)
     group = result.add_argument_group("adaptive", "Time goes where an answer is still open.")
     group.add_argument("--adaptive", action="store_true", help="also where the plan does not say so")
     group.add_argument(
@@ -91,14 +94,27 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.journal:
         raise ConfigError("name the journal: gpuio sweep run PLAN --journal FILE.")
     sweep = sweep_of(arguments)
-    terms = terms_of(arguments, sweep.plan.adaptive)
+    terms = terms_of(arguments, sweep)
+    if not sweep.settings.mpi:
+        return _measure(arguments, sweep, terms, None)
+    wire = open_wire()
+    if wire.rank:
+        serve(wire)
+        return 0
+    try:
+        return _measure(arguments, sweep, None, wire)
+    finally:
+        dismiss(wire)
+
+
+def _measure(arguments: argparse.Namespace, sweep: Sweep, terms: Terms | None, wire: Wire | None) -> int:
     media = {name: classify(path) for name, path in sweep.targets.items()}
-    cells = list(expand(sweep))
+    cells, part = part_of(arguments, sweep)
     progress = LiveProgress() if sys.stderr.isatty() and not arguments.plain else PlainProgress()
     sys.stderr.write("".join(forecast_lines(sweep, estimate(sweep, cells))))
     with SweepJournal(Path(arguments.journal)) as journal, Stop(progress.say) as stop:
         if terms is None:
-            runner: Runner = Runner(sweep, media, journal, progress, stop, cells)
+            runner: Runner = Runner(sweep, media, journal, progress, stop, cells, part, wire)
         else:
             used = max(0.0, time.time() - psutil.Process().create_time())
             runner = AdaptiveRunner(sweep, media, journal, progress, stop, cells, terms, used)
@@ -123,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if runner.tally.voids or runner.tally.failures else 0
 
 
-def terms_of(arguments: argparse.Namespace, of_plan: Terms | None) -> Terms | None:
+def terms_of(arguments: argparse.Namespace, sweep: Sweep) -> Terms | None:
     """The terms of an adaptive sweep, or None when the full grid is to be measured.
 
     Raises:
@@ -135,6 +151,15 @@ def terms_of(arguments: argparse.Namespace, of_plan: Terms | None) -> Terms | No
         if arguments.adaptive or named:
             also = ", ".join([*(["--adaptive"] if arguments.adaptive else []), *named])
             raise ConfigError(f"--full measures every cell, and {also} is about leaving some out: give one of them.")
+        return None
+    of_plan = sweep.plan.adaptive
+    parts = "--shard" if arguments.shard else "--gpuio-mpi" if sweep.settings.mpi else None
+    if parts is not None:
+        if arguments.adaptive or named:
+            raise ConfigError(
+                f"{parts} measures parts that nobody can compare before all are there, so nothing can be decided "
+                "meanwhile: leave --adaptive, --budget, --confidence and --margin away, or measure on one host."
+            )
         return None
     if of_plan is None and not arguments.adaptive and not named:
         return None

@@ -48,6 +48,8 @@ AXES: Final = (
 )
 #: Last axis of cells whose bytes end in GPU memory; cells of host memory keep the keys they had before it (ADR 2).
 GPUS: Final = "gpus"
+#: The very last one, of cells on several ranks (MPI) at once.
+RANKS: Final = "ranks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Cell:
         cache: ``direct`` (O_DIRECT), ``cold`` or ``hot`` page cache.
         destination: ``host`` or ``gpu`` memory. gpus: number of GPUs, each with ``jobs`` workers of its own; 0 = host.
         arrivals: ``closed`` loop, or the label of an open loop's arrival process, ``poisson10000``.
+        ranks: processes, on one host or several, whose windows begin at one time; 1 = this process alone.
         durability: ``none``, ``fsync`` (at the end, inside the window), ``fdatasync<N>`` or ``dsync``.
     """
 
@@ -83,6 +86,7 @@ class Cell:
     durability: str = "none"
     arrivals: str = "closed"
     gpus: int = 0
+    ranks: int = 1
 
     @property
     def phase(self) -> str:
@@ -100,8 +104,9 @@ class Cell:
         return f"{self.submit_batch}x{self.reap_batch}"
 
     def axes(self) -> Mapping[str, str | int]:
-        """Every axis by name, in the order of :data:`AXES`; :data:`GPUS` behind them where there are any."""
-        return {axis: getattr(self, axis) for axis in (*AXES, *((GPUS,) if self.gpus else ()))}
+        """Every axis by name, in the order of :data:`AXES`; :data:`GPUS`, :data:`RANKS` at the end if there are any."""
+        more = (*((GPUS,) if self.gpus else ()), *((RANKS,) if self.ranks > 1 else ()))
+        return {axis: getattr(self, axis) for axis in (*AXES, *more)}
 
     @property
     def case(self) -> str:

@@ -6,7 +6,9 @@ import errno
 import os
 
 from pytest_gpuio.core.cufile_codes import cufile_text, is_cufile_code
-from pytest_gpuio.core.hf3fs_codes import hf3fs_text, is_3fs_code
+
+#: Above it lie codes of libraries; the module of their texts is no part of a child's start.
+_ERRNOS = 4095
 
 
 class GpuioError(Exception):
@@ -69,6 +71,10 @@ class TraceError(GpuioError):
     """A trace file that cannot be read as what it says it is; starts with the path, and the line where there is one."""
 
 
+class RankLost(GpuioError):
+    """A process of a run on several ranks has died or does not answer; nothing more can be measured with it."""
+
+
 class Busy(GpuioError):
     """Another run holds the host-wide lock."""
 
@@ -78,6 +84,9 @@ def errno_text(code: int) -> str:
     code = abs(code)
     if is_cufile_code(code):
         return cufile_text(code)
-    if is_3fs_code(code):
-        return hf3fs_text(code)
+    if code > _ERRNOS:
+        from pytest_gpuio.core.hf3fs_codes import hf3fs_text, is_3fs_code
+
+        if is_3fs_code(code):
+            return hf3fs_text(code)
     return f"{errno.errorcode.get(code, f'errno {code}')} ({os.strerror(code)})"

@@ -14,6 +14,7 @@ from pytest_gpuio.crosscheck import devices
 from pytest_gpuio.crosscheck.fio import Fio, find_fio
 from pytest_gpuio.crosscheck.ours import Ours
 from pytest_gpuio.datapaths import DataPath
+from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.machine import affinity
 from pytest_gpuio.measure.plan import Plan, VerifyMode
 from pytest_gpuio.measure.prepare import choose_cpus, choose_poller_cpus, interrupt_names
@@ -38,6 +39,7 @@ class Settings:
         pairs: of each comparison. seconds: timed part of each run.
         quick: short runs without verdicts. full: the lines that take hours, too.
         only: pattern of the claims' names.
+        lock: the host's, held while the suite runs; None = nobody holds it.
     """
 
     folder: Path
@@ -47,6 +49,7 @@ class Settings:
     quick: bool = False
     full: bool = False
     only: str = "*"
+    lock: HostLock | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,19 @@ class Lab:
         if self._fio is None:
             self._fio = find_fio(self.settings.fio)
         return self._fio
+
+    @contextlib.contextmanager
+    def lent_lock(self) -> Iterator[None]:
+        """Leaves the host's lock to a process of ours that takes it by itself.
+
+        Raises:
+            Busy: somebody else took it meanwhile and keeps it.
+        """
+        if self.settings.lock is not None:
+            self.settings.lock.release()
+        yield
+        if self.settings.lock is not None:
+            self.settings.lock.acquire()
 
     @contextlib.contextmanager
     def place(self, name: PlaceName, size: int = _MEMORY_BYTES) -> Iterator[Place]:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError
-from pytest_gpuio.crosscheck import account, bare, cost, gpu, open_loop, scale, speed
+from pytest_gpuio.crosscheck import account, bare, cost, gpu, open_loop, replays, scale, speed, sweeps
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.compare import disturbed
 from pytest_gpuio.crosscheck.lab import Lab, Settings
@@ -26,7 +26,9 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *account.EXPERIMENTS,
     *cost.EXPERIMENTS,
     *scale.EXPERIMENTS,
+    *sweeps.EXPERIMENTS,
     *open_loop.EXPERIMENTS,
+    *replays.EXPERIMENTS,
 )
 
 

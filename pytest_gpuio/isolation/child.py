@@ -66,7 +66,8 @@ class Child:
     ) -> None:
         self.name = name
         self._grace_s = grace_s
-        memory, self._word = _stop_word()
+        memory, page = _shared_page()
+        self._word, self._answers = page.cast("I")[:1], page.cast("Q")[1:3]
         try:
             self._process = Process(module, name=name, env=env, word=memory)
         finally:
@@ -147,6 +148,7 @@ class Child:
             self._give_up()
             raise ChildDied(self._sentence(f"died while it was idle: it {self._lost}"))
         self._word[0] = 0
+        self.answer(0, 0)
         self._number += 1
         try:
             self._running = self._number
@@ -175,6 +177,11 @@ class Child:
         """Asks the running request to end early; the child's code and the engine look at this word. Never blocks."""
         self._word[0] = 1
 
+    def answer(self, first: int, second: int) -> None:
+        """Writes the child's two words (uint64), for code of its that waits for them. Never blocks."""
+        self._answers[1] = second
+        self._answers[0] = first
+
     def close(self) -> str | None:
         """Ends the child: an idle one is asked to exit, any other is killed. Bounded; a second call does nothing.
 
@@ -189,7 +196,8 @@ class Child:
                 ended = self._process.ended
         finally:
             self._finalizer()
-            self._word = memoryview(bytearray(4)).cast("I")  # frees the shared page; stop() stays harmless
+            # Frees the shared page; stop() and answer() stay harmless.
+            self._word, self._answers = memoryview(bytearray(4)).cast("I"), memoryview(bytearray(16)).cast("Q")
         if asked and not ended:
             return self._sentence(f"did not end within {self._grace_s:g} s of being asked to, and was killed")
         if asked and self._process.returncode:
@@ -345,14 +353,14 @@ class Child:
         return f"measuring child {self.name!r} (pid {self.pid}) {text}.{words}"
 
 
-def _stop_word() -> tuple[int, memoryview]:
-    """Shared memory that holds the stop word: its descriptor, and its one uint32."""
+def _shared_page() -> tuple[int, memoryview]:
+    """Shared memory: descriptor and bytes; the first uint32 is the stop word, the second and third uint64 answers."""
     memory = os.memfd_create("gpuio-stop", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(memory, mmap.PAGESIZE)
         # A page that shrank under a reader would be a SIGBUS in its window.
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return memory, memoryview(mmap.mmap(memory, mmap.PAGESIZE)).cast("I")[:1]
+        return memory, memoryview(mmap.mmap(memory, mmap.PAGESIZE))
     except BaseException:
         os.close(memory)
         raise

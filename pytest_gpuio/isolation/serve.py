@@ -33,6 +33,7 @@ EXIT: Final = "exit"
 
 _PR_SET_PDEATHSIG: Final = 1
 _word: memoryview | None = None
+_answers: memoryview | None = None
 
 
 def stop_word() -> memoryview:
@@ -47,6 +48,17 @@ def stop_word() -> memoryview:
     if _word is None:
         raise GpuioError("there is no stop word: this process is not a measuring child that serves requests.")
     return _word
+
+
+def answer_words() -> memoryview:
+    """Two uint64 that the parent writes while a request runs, in answer to an event: the second one, then the first.
+
+    Raises:
+        GpuioError: as :func:`stop_word`.
+    """
+    if _answers is None:
+        raise GpuioError("there are no answers: this process is not a measuring child that serves requests.")
+    return _answers
 
 
 def stop_requested() -> bool:
@@ -65,7 +77,7 @@ def serve(handlers: Mapping[str, Handler], at_exit: Callable[[], None] | None = 
         at_exit: called once when the parent says exit or closes its pipe; the parent waits for it as long as for an
             answer to its stop word.
     """
-    global _word  # one process is one child
+    global _word, _answers  # one process is one child
     if EXIT in handlers:
         raise ValueError(f"{EXIT!r} is the operation that ends a child; name the handler differently")
     name, requests, replies, word, parent = _arguments()
@@ -77,7 +89,8 @@ def serve(handlers: Mapping[str, Handler], at_exit: Callable[[], None] | None = 
         _line_buffered(stream)
     for fd in (requests, replies, word):
         os.set_inheritable(fd, False)
-    _word = memoryview(mmap.mmap(word, mmap.PAGESIZE)).cast("I")[:1]
+    page = memoryview(mmap.mmap(word, mmap.PAGESIZE))
+    _word, _answers = page.cast("I")[:1], page.cast("Q")[1:3]
 
     lines = messages.LineBuffer()
     while True:

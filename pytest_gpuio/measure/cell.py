@@ -34,6 +34,7 @@ from pytest_gpuio.measure.host import LEAST_CONTROL_S
 from pytest_gpuio.measure.libraries import LIBRARIES, load_library
 from pytest_gpuio.measure.libraries.run import LibraryRun, open_library
 from pytest_gpuio.measure.meter import CpuMeter
+from pytest_gpuio.measure.pace import Pace, Verdict, sleep_until
 from pytest_gpuio.measure.placement import buffer_nodes
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.replay import fixed_ios, load_part, loaded_replay, opened_files, rank_plan
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
+#: What other ranks may take longer to get ready: to lay out files, open them and warm up.
+_RANKS_S = 300.0
 #: A kernel alone is timed for so long, but at least and at most so many times.
 _ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 #: A window grows by so much at most on the word of one so short that its start outweighs its requests.
@@ -212,6 +215,11 @@ class CellRun:
         #: Descriptor, first byte and bytes of what the cell works on in the page cache.
         self._regions: list[tuple[int, int, int]] = []
         self._results: BinaryIO | None = None
+        self._pace: Pace | None = None
+        if plan.paced:
+            from pytest_gpuio.isolation.serve import answer_words
+
+            self._pace = Pace(answer_words(), stop, emit, _RANKS_S + plan.timeout_s)
         #: The target has a page cache; commands to an NVMe generic device go past it.
         self._paged = False
         self._group_results: array[int] = array("Q")
@@ -272,12 +280,13 @@ class CellRun:
             observed = self._measure(run, ios, restart=True)
             for attempt in range(_RESTARTS):
                 shortest = self._too_short(observed)
-                if shortest is None:
+                if shortest is None if self._pace is None else not self._pace.again:
                     break
                 # The target got faster after warm-up: what was measured becomes warm-up, and windows hold more.
                 warm_up.windows += len(observed["windows"])
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
-                ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
+                if shortest is not None:
+                    ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
             alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
@@ -364,12 +373,30 @@ class CellRun:
         # A cold window must not meet a page that it brought in itself.
         return self._plan.blocks if self._plan.cache == "cold" else 1 << 62
 
-    def _window(self, run: AnyRun, ios: int) -> Window:
+    def _next(self, pace: Pace, last: Sequence[Window]) -> Verdict:
+        """When the next window begins on every rank, or that none does."""
         if self._plan.cache == "cold":
+            self._prepare_cache()
+        if not last:
+            return pace.ask()
+        window, plan = last[0], self._plan
+        short = plan.round == "time" and not plan.open_loop and window.ios < self._most_ios()
+        return pace.ask(
+            start_ns=window.start_ns,
+            end_ns=window.end_ns,
+            ios=window.ios,
+            broken=self._broken(window),
+            short=short and window.end_ns - window.start_ns < plan.least_window_s * 1e9,
+        )
+
+    def _window(self, run: AnyRun, ios: int, at_ns: int = 0) -> Window:
+        if self._plan.cache == "cold" and not at_ns:
             self._prepare_cache()
         if not isinstance(run, Run | LibraryRun):
             run.prepare()
         self._meter.begin_window()
+        if at_ns:
+            sleep_until(at_ns)
         if self._plan.replay is not None and not isinstance(run, LibraryRun):
             groups = self._plan.replay.groups_count
             window = run.replay(0, groups, self._group_results or results_for(groups))
@@ -428,6 +455,8 @@ class CellRun:
         costs: list[float] = []
         seconds = 0.0
         histograms = {name: Histogram.empty() for name in HISTOGRAMS}
+        if self._pace is not None:
+            self._pace.ask()  # every rank has warmed up
         around = self._surroundings()
         self._shares = Shares(plan.gpus)
         self._meter.start()
@@ -442,7 +471,11 @@ class CellRun:
         if self._plan.replay is not None:
             self._group_results = results_for(self._plan.replay.groups_count)
         while stop_reason is None:
-            window = self._window(run, ios)
+            verdict = Verdict() if self._pace is None else self._next(self._pace, windows[-1:])
+            if verdict.end is not None or verdict.again:
+                stop_reason = verdict.end or "max_windows"
+                break
+            window = self._window(run, ios, verdict.at_ns)
             if window.stopped:
                 stop_reason = "interrupted"
                 break
@@ -455,10 +488,11 @@ class CellRun:
             costs.append(spent / max(window.ios, 1))
             for name, histogram in run.histograms().items():
                 histograms[name].merge(histogram)
-            if self._broken(window) or (restart and spent < plan.least_window_s):
-                stop_reason = "max_windows"
-                break
-            stop_reason = rule.reason(costs, seconds)
+            if self._pace is None:
+                if self._broken(window) or (restart and spent < plan.least_window_s):
+                    stop_reason = "max_windows"
+                    break
+                stop_reason = rule.reason(costs, seconds)
             self._say("measuring", seconds, len(windows))
         called_after = processes.called_bytes()
         counters_after = read_counters(plan.counted)
@@ -481,6 +515,7 @@ class CellRun:
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "real_time": _real_time(windows[0]) if windows else False,
             "surroundings": surroundings.between(around, self._surroundings())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
@@ -503,6 +538,15 @@ def compute_alone(plan: Plan, run: object) -> float | None:
         return None
     step = plan.replay.kernel_ns
     return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
+
+
+def _real_time(window: Window) -> bool:
+    """Whether the workers run ahead of all usual tasks of their CPUs; asked while they live."""
+    try:
+        policies = [os.sched_getscheduler(result.tid) for result in window.workers if result.tid > 0]
+    except OSError:
+        return False  # those of other ranks are in processes of their own, and may have ended
+    return bool(policies) and all(policy & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO for policy in policies)
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:

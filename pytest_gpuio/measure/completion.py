@@ -11,7 +11,16 @@ from pytest_gpuio.measure.totals import Totals
 from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.phases.slo import slo_report
 from pytest_gpuio.phases.stall import Stall, stall
-from pytest_gpuio.results.record import Background, Completion, Deciding, KernelSteps, Ranks, Replayed, StallRecord
+from pytest_gpuio.results.record import (
+    Background,
+    Completion,
+    Deciding,
+    KernelSteps,
+    Lag,
+    Ranks,
+    Replayed,
+    StallRecord,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +95,8 @@ def replayed(
     }
     if background is not None:
         found["background"] = background
+    if records.timed:
+        found["lag"] = lag(records, results)
     return found
 
 
@@ -109,6 +120,27 @@ def _completion(replay: ReplaySet, took: NDArray[np.int64], windows: int) -> Com
             for name, one in told.items()
         }
     return cast("Completion", figures)
+
+
+def lag(records: Records, results: NDArray[np.uint64]) -> Lag:
+    """How late groups with a time began, after it or after what their chain made them wait for.
+
+    Args:
+        records: of which some group has a time.
+        results: as :func:`replayed` takes them.
+    """
+    import numpy as np
+
+    timed = records.time_ns >= 0
+    late = np.sort((results[:, timed, _START] - results[:, timed, _DUE]).ravel().astype(np.int64))
+    at = {share: int(late[max(0, -(-share * len(late) // 100) - 1)]) for share in (50, 99)}
+    return {
+        "groups": len(late),
+        "p50_ns": max(at[50], 0),
+        "p99_ns": max(at[99], 0),
+        "max_ns": max(int(late[-1]), 0),
+        "within_1ms": float(np.count_nonzero(late <= 1_000_000) / len(late)),
+    }
 
 
 def _background(records: Records, took: NDArray[np.int64], stalls: Sequence[Stall]) -> Background:

@@ -178,6 +178,14 @@ OPTIONS: Final = (
     Option(
         "timeout", "TIME", "a window that takes longer is stuck: the cell fails (default: from its bytes, at least 60s)"
     ),
+    Option(
+        "mpi",
+        "",
+        "this command was started once per rank, by mpirun or srun: every cell is measured on all ranks at once and "
+        "recorded by rank 0 (pip install 'pytest-gpuio[mpi]')",
+        ini=False,
+        flag=True,
+    ),
     Option("lock-timeout", "TIME", "wait so long for another gpuio run on this host (default: 60s)"),
     Option(
         "gate",

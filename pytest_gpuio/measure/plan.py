@@ -123,6 +123,7 @@ class Plan:
         replay: records to issue instead of drawn offsets; a window is one pass over them.
         numa: where workers and buffers were asked to lie. node: of the buffers, None = wherever the process runs.
         foreign_zeros: the target's content is not ours and only read: share of sampled places that hold only zeros.
+        paced: windows begin and end with those of other ranks.
         spdk_mib: MiB of memory without huge pages for a namespace that SPDK drives, 0 = huge pages; None = no SPDK.
         mapped: loads and stores reach the medium itself: no O_DIRECT, no page cache.
         windows: this many are measured, whatever their spread; None = until precision or time is reached.
@@ -176,6 +177,7 @@ class Plan:
     node: int | None = None
     foreign_zeros: float | None = None
     spdk_mib: int | None = None
+    paced: bool = False
     windows: int | None = None
     warm_up_s: float | None = None
     least_window_s: float = LEAST_WINDOW_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +23,7 @@ from pytest_gpuio.measure.assemble import Context, cpu_seconds, evidence, record
 from pytest_gpuio.measure.completion import replayed
 from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.gpu_placement import ordered_gpus
+from pytest_gpuio.measure.pace import Pacer
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import (
     NO_TARGET,
@@ -40,7 +41,7 @@ from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import Medium
 from pytest_gpuio.phases import RecordModel, Workload
 from pytest_gpuio.phases.arrivals import Arrivals
-from pytest_gpuio.results.record import CellRecord
+from pytest_gpuio.results.record import CellRecord, Replayed
 from pytest_gpuio.targets import Identity, check_unchanged, direct_alignment, identify, leftovers
 
 CHILD_MODULE = "pytest_gpuio.measure.child"
@@ -78,6 +79,16 @@ def family_env(family: str) -> Mapping[str, str]:
         return {}
     rest = os.environ.get("LD_LIBRARY_PATH")
     return {"LD_LIBRARY_PATH": folder if not rest else f"{folder}:{rest}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A measured cell that no gate voided, before its record is made; ``replayed`` is a model's."""
+
+    context: Context
+    seen: gates.Observed
+    gates: tuple[gates.GateResult, ...]
+    replayed: Replayed | None = None
 
 
 class VoidCell(CellVoid):
@@ -119,6 +130,8 @@ class Session:
         self._capabilities = Resolver(self._probe)
         self._gpus: tuple[Mapping[str, Any], ...] | None = None
         self._virtual = hypervisor(Path("/")) is not None
+        #: Makes what keeps a cell's windows in step with other ranks; None = there are none.
+        self.pacer_of: Callable[[Plan], Pacer] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -291,17 +304,19 @@ class Session:
         deadline_s: float,
         silence_s: float | None = None,
         progress: Progress,
+        pacer: Pacer | None = None,
     ) -> Any:
         """One request to a family's child, which is replaced when it did not survive or cannot be trusted any more."""
+        child = self._children.get(family)
 
         def forward(event: str, values: Mapping[str, Any]) -> None:
             if event == "progress":
                 progress(values)
+            elif event == "pace" and pacer is not None:
+                child.answer(*pacer(values["values"]).encode(values["number"]))
 
         try:
-            return self._children.get(family).request(
-                op, dict(params), deadline_s=deadline_s, silence_s=silence_s, on_event=forward
-            )
+            return child.request(op, dict(params), deadline_s=deadline_s, silence_s=silence_s, on_event=forward)
         except (ChildDied, EngineError):
             self._children.replace(family)
             raise
@@ -316,6 +331,18 @@ class Session:
             ChildDied: the child crashed or hung. EngineError: the engine refused or broke.
             KeyboardInterrupt: the user stopped it; the child was told.
         """
+        return self.record(self.observe(subject, progress))
+
+    def record(self, found: Observation) -> CellRecord:
+        """The record of a judged observation."""
+        return record(found.context, found.seen, found.gates, found.replayed)
+
+    def observe(self, subject: Subject, progress: Progress) -> Observation:
+        """Measure a cell and judge it, without making its record.
+
+        Raises:
+            VoidCell: as :meth:`measure`; and so on.
+        """
         medium = self._media[subject.cell.target]
         effort = self._effort_for(subject.cell)
         if isinstance(subject.workload, RecordModel):
@@ -326,11 +353,12 @@ class Session:
                 cpu_s = cpu_seconds(seen)
                 alone = seen.outcome["compute_alone_ns"]
                 figures = replayed(replay, exchange.results(replay.records.groups), seen.totals, cpu_s, alone)
-                return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results, figures)
+                context = Context(subject.cell, prepared, medium, self._effort.profile)
+                return Observation(context, seen, results, figures)
         prepared = self._prepare(subject, effort, progress)
         plan = make_plan(subject, prepared, medium, effort)
         seen, results = self._observe(subject, plan, progress)
-        return record(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
+        return Observation(Context(subject.cell, prepared, medium, self._effort.profile), seen, results)
 
     def _plan_model(
         self,
@@ -351,7 +379,7 @@ class Session:
         folder = folder_of(self._targets[cell.target], model)
         check_before_layout(subject, folder, effort)
         alignment = None
-        if path.moves_data and cell.cache == "direct":
+        if path.moves_data and (cell.cache == "direct" or path.framework):
             known = direct_alignment(nearest_existing(folder))
             alignment = None if known is None else known.offset
         replay = make_set(model, cell, alignment, effort.max_time)
@@ -404,6 +432,8 @@ class Session:
         cell, path = subject.cell, subject.path
         medium = self._media[cell.target]
         window_s = plan.timeout_s + 5.0
+        pacer = None if self.pacer_of is None else self.pacer_of(plan)
+        plan = replace(plan, paced=pacer is not None)
         family = child_family(cell, path, self._targets[cell.target])
         if plan.gpus and plan.replay is not None and plan.replay.parts:
             # Its ranks are forks of it, and CUDA works in none of a process that has used CUDA.
@@ -418,6 +448,7 @@ class Session:
                 deadline_s=_SETUP_S + 20 * window_s + 3 * plan.max_time,
                 silence_s=_SETUP_S + window_s,
                 progress=progress,
+                pacer=pacer,
             )
         except (ChildDied, EngineError):
             self._waiting[cell.target] = self._waiting.get(cell.target, frozenset()) | (

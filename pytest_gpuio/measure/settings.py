@@ -70,6 +70,7 @@ class Settings:
     strict: bool
     timeout: float | None
     lock_timeout: float
+    mpi: bool
     gate: tuple[Path, ...]
     gate_new: tuple[Path, ...]
     gate_policy: Path | None
@@ -314,6 +315,7 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         strict=bool(value("strict")),
         timeout=parsed("timeout", parse_duration, None),
         lock_timeout=parsed("lock-timeout", parse_duration, 60.0),
+        mpi=bool(value("mpi")),
         gate=parsed("gate", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_new=parsed("gate-new", lambda texts: _paths(cast("list[str]", texts), base), ()),
         gate_policy=parsed("gate-policy", lambda text: base / str(text), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,20 @@ def pytest_configure(config: pytest.Config) -> None:
     narrow_table(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--gpuio-mpi`` all ranks but the first do what that one says, and collect nothing themselves."""
+    from pytest_gpuio.plugin.state import Run
+
+    if not options.value(config, "mpi"):
+        return None
+    run = Run(config)
+    if run.wire.rank == 0:
+        return None
+    run.serve()
+    return 0
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, in the manner of other plugins."""
     return f"gpuio: {__version__} ({run_of(config).settings.describe()})"
@@ -94,6 +109,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from pytest_gpuio.plugin import gating
 
         gating.prepare(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage collection while items are made: all live on, and looking at each again and again costs a third."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if paused:
+            gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

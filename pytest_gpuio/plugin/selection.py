@@ -337,6 +337,7 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
         cache=cache_of(datapaths.get(params["datapath"]), run),
         arrivals=Arrivals.parse(params["gpuio_arrivals"]).label,
         durability=workload.durability,
+        ranks=run.ranks,
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_gpuio.results.record import CellRecord
     from pytest_gpuio.results.run_file import Block, Failure, Skip, Void
     from pytest_gpuio.sweep.expand import PlannedCell, Sweep
+    from pytest_gpuio.sweep.wire import Wire
 
 
 class Run:
@@ -115,10 +116,43 @@ class Run:
     def session(self) -> Session:
         """The measuring session; made on first use."""
         if self._session is None:
-            from pytest_gpuio.measure.session import Session
+            if self.settings.mpi:
+                from pytest_gpuio.sweep.ranks import RankSession
 
-            self._session = Session(self.effort, dict(self.settings.targets), self.media)
+                targets, asked = dict(self.settings.targets), self.settings
+                self._session = RankSession(self.wire, self.effort, targets, asked.lock_timeout)
+            else:
+                from pytest_gpuio.measure.session import Session
+
+                self._session = Session(self.effort, dict(self.settings.targets), self.media)
         return self._session
+
+    @cached_property
+    def wire(self) -> Wire:
+        """The other ranks of ``--gpuio-mpi``.
+
+        Raises:
+            pytest.UsageError: there is no MPI, or no other rank.
+        """
+        from pytest_gpuio.core.errors import ConfigError
+        from pytest_gpuio.sweep.wire import open_wire
+
+        try:
+            return open_wire()
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @property
+    def ranks(self) -> int:
+        """Processes that measure each cell."""
+        return self.wire.size if self.settings.mpi else 1
+
+    def serve(self) -> None:
+        """Measure what rank 0 says, until it is done."""
+        from pytest_gpuio.sweep.ranks import serve
+
+        self.register_extensions()
+        serve(self.wire)
 
     def take_lock(self) -> None:
         """Hold the host-wide lock until the run ends.
@@ -262,9 +296,12 @@ class Run:
             except TargetError as error:
                 self.note(str(error))
                 continue
+            size = leftovers.model_bytes(target)
+            if not size:
+                continue
             self.note(
-                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
-                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"files of workload models take {numbers.si(size)}B in {target / leftovers.MODELS} and stay for the "
+                f"next run: --gpuio-clean, or "
                 f"gpuio clean {target} --models-only, removes them"
             )
 
@@ -273,6 +310,11 @@ class Run:
         if self._session is not None:
             self._session.close()
             self._session = None
+        if "wire" in self.__dict__ and self.wire.rank == 0:
+            from pytest_gpuio.sweep.ranks import dismiss
+
+            dismiss(self.wire)
+            del self.__dict__["wire"]
         self.drop_lock()
 
 

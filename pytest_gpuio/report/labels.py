@@ -18,6 +18,7 @@ _USUAL: Final = {
     "durability": "none",
     "arrivals": "closed",
     "gpus": 1,
+    "ranks": 1,
 }
 Axes = Mapping[str, Any]
 
@@ -36,6 +37,8 @@ def within_workload(axes: Axes) -> str:
     parts += [format_size(int(axes["bs"])), f"qd{axes['qd']}"]
     if axes["jobs"] != _USUAL["jobs"]:
         parts.append(f"jobs{axes['jobs']}")
+    if axes.get("ranks", _USUAL["ranks"]) != _USUAL["ranks"]:
+        parts.append(f"ranks{axes['ranks']}")
     if axes["batch"] != _USUAL["batch"]:
         parts.append(f"batch{axes['batch']}")
     parts += [f"{axes[axis]}" for axis in ("cache", "durability", "arrivals") if axes[axis] != _USUAL[axis]]

@@ -271,6 +271,7 @@ class Placement(TypedDict):
     requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    real_time: NotRequired[bool]
     device_nodes: list[int] | None
     worker_nodes: list[int] | None
     buffer_nodes: list[int] | None
@@ -403,6 +404,16 @@ class Background(TypedDict):
     durable_s: float
 
 
+class Lag(TypedDict):
+    """How late groups with an intended start began; ``within_1ms`` is the share of them that were not later."""
+
+    groups: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    within_1ms: float
+
+
 class KernelSteps(TypedDict):
     """Steps that kernels on the GPU computed, timed by the GPU.
 
@@ -484,6 +495,7 @@ class Replayed(TypedDict):
     cpu_s_per_gb: float | None
     deciding: Deciding
     background: NotRequired[Background]
+    lag: NotRequired[Lag]
 
 
 class LongestWait(TypedDict):
@@ -600,6 +612,54 @@ class Cache(TypedDict):
 Gate = TypedDict("Gate", {"gate": str, "class": GateClass, "state": GateState, "detail": str})
 
 
+class HostRank(TypedDict):
+    """What one rank of a cell on several ranks did over its measured windows.
+
+    ``cpu_seconds`` are its measuring child's, ``cores_used`` those over ``seconds``; ``gpus`` are ordinals on its host.
+    ``clock_offset_s`` is its host's CLOCK_MONOTONIC less rank 0's, half the fastest round trip being the uncertainty;
+    ``clock_drift_s`` is how much the offset had changed at the cell's end.
+    """
+
+    rank: int
+    host: str
+    target: str
+    ios: int
+    bytes: int
+    seconds: float
+    gb_per_s: float
+    cpu_seconds: float
+    cores_used: float
+    gpus: list[int]
+    clock_offset_s: float
+    clock_uncertainty_s: float
+    clock_drift_s: float
+
+
+class Straggler(TypedDict):
+    """A rank well below the median rank's rate."""
+
+    rank: int
+    host: str
+    share_of_median_rate: float
+
+
+class HostRanks(TypedDict):
+    """Ranks, on one host or several, whose windows began at one time.
+
+    ``max_rank_s`` is the slowest rank's window (median over windows), ``min_rank_gb_per_s`` the slowest rank's rate,
+    ``start_spread_s`` the worst distance between the first and the last rank's start of a window.
+    """
+
+    count: int
+    hosts: int
+    max_rank_s: float
+    min_rank_gb_per_s: float
+    start_spread_s: float
+    clock_uncertainty_s: float
+    stragglers: list[Straggler]
+    each: list[HostRank]
+
+
 class CellRecord(TypedDict):
     """One measured cell. Primary time is seconds per I/O, so pytest-benchmark's OPS column is ``iops``.
 
@@ -647,6 +707,7 @@ class CellRecord(TypedDict):
     cufile: NotRequired[CuFile]
     library: NotRequired[LibraryCalls]
     gpu_meter: NotRequired[GpuMeter]
+    ranks: NotRequired[HostRanks]
     gate_policy: NotRequired[dict[str, Any]]
 
 

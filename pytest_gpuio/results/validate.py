@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from pytest_gpuio.core.cell import AXES
+from pytest_gpuio.core.cell import AXES, GPUS, RANKS
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.results import histogram, journal, strict_json
@@ -140,12 +140,25 @@ def _schema_problems(definition: str, value: Any) -> Iterator[str]:
         yield f"{place}: {message}" if place else message
 
 
+def _rank_problems(record: Mapping[str, Any]) -> Iterator[str]:
+    ranks = record["ranks"]
+    if not len(ranks["each"]) == ranks["count"] == record["axes"].get(RANKS):
+        yield f"ranks: {len(ranks['each'])} shares of {ranks['count']} ranks, axis {record['axes'].get(RANKS)}"
+    for name in ("ios", "bytes"):
+        whole = sum(share[name] for share in ranks["each"])
+        if whole != record[name]:
+            yield f"ranks: shares of {name} add up to {whole}, not {record[name]}"
+
+
 def _cell_problems(record: Mapping[str, Any]) -> Iterator[str]:
     """Disagreements inside a record that fits the schema."""
     axes, windows, latency, cpu = record["axes"], record["windows"], record["latency"], record["cpu"]
-    parts = [f"{axis}={format_size(axes[axis]) if axis == 'bs' else axes[axis]}" for axis in AXES]
+    there = [*AXES, *(axis for axis in (GPUS, RANKS) if axis in axes)]
+    parts = [f"{axis}={format_size(axes[axis]) if axis == 'bs' else axes[axis]}" for axis in there]
     if record["case"] != "|".join([record["suite"], *parts]):
         yield f"case {record['case']!r} is not its suite and axes"
+    if "ranks" in record:
+        yield from _rank_problems(record)
     if record["phase"] != axes["workload"].partition("/")[0]:
         yield f"phase {record['phase']!r} is not the one of workload {axes['workload']!r}"
     for axis in ("datapath", "qd", "bs"):

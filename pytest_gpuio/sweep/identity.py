@@ -19,12 +19,14 @@ from pytest_gpuio.sweep.expand import PlannedCell, Sweep
 from pytest_gpuio.sweep.plan import Environment
 
 #: Facts of the host that make its figures another host's when they change.
-_OF_HOST: Final = ("id", "kernel", "architecture", "clocksource", "hypervisor", "irq_time_accounting", "python")
+_OF_HOST: Final = ("id", "kernel", "architecture", "clocksource", "hypervisor", "irq_time_accounting")
 #: Facts of a device. Its link and its temperature change by themselves.
 _OF_DEVICE: Final = (
     "model", "firmware", "transport", "logical_block", "physical_block", "scheduler", "write_cache", "io_poll",
     "poll_queues", "dax", "pmem_mode",
 )  # fmt: skip
+#: Mount options that differ from boot to boot, or from container to container.
+_VOLATILE: Final = ("lowerdir", "upperdir", "workdir", "clientaddr")
 #: What of an effort changes no figure.
 _NOT_EFFORT: Final = ("allow_destroy", "force", "timeout_s", "daemons")
 _DIGITS: Final = 16
@@ -95,7 +97,9 @@ def _target(medium: Medium, root: str) -> dict[str, Any]:
     return {
         "medium": medium.name,
         "file_system": medium.file_system,
-        "mount_options": medium.mount_options,
+        "mount_options": ",".join(
+            word for word in medium.mount_options.split(",") if word.partition("=")[0] not in _VOLATILE
+        ),
         "devices": [
             {name: getattr(device, name) for name in _OF_DEVICE} | {"which": _which(device.name, root)}
             for device in medium.devices

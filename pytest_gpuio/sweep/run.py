@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pytest_gpuio import datapaths, phases
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError, TargetError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError, RankLost, TargetError
 from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.prepare import Subject
@@ -26,7 +26,9 @@ from pytest_gpuio.sweep.identity import changes, identity, key_of, series_of
 from pytest_gpuio.sweep.journal import EndReason, SweepJournal
 from pytest_gpuio.sweep.order import Step, arrange, steps
 from pytest_gpuio.sweep.plan import Environment
+from pytest_gpuio.sweep.ranks import RankSession
 from pytest_gpuio.sweep.stop import Stop
+from pytest_gpuio.sweep.wire import Wire
 
 Fate = Literal["cell", "void", "failure", "skip"]
 
@@ -86,6 +88,8 @@ class Runner:
         progress: is told everything.
         stop: says when somebody wants it to end.
         cells: a part of the plan's; None = all.
+        part: what the journal shall say of such a part, see :meth:`~pytest_gpuio.sweep.shards.Shard.describe`.
+        wire: to other ranks, on all of which each cell is measured; None = here alone.
     """
 
     def __init__(
@@ -96,11 +100,14 @@ class Runner:
         progress: Progress,
         stop: Stop,
         cells: Sequence[PlannedCell] | None = None,
+        part: Mapping[str, Any] | None = None,
+        wire: Wire | None = None,
     ) -> None:
         self._sweep, self._media, self._journal = sweep, media, journal
         self._progress, self._stop = progress, stop
         self._cells = list(expand(sweep)) if cells is None else list(cells)
-        self._identity = identity(sweep, media)
+        self._part, self._wire = part, wire
+        self._identity = identity(sweep, media) | ({} if wire is None else {"ranks": wire.size})
         self.series = series_of(self._identity)
         self._sessions: dict[str, Session] = {}
         self._prepared: str | None = None
@@ -166,6 +173,7 @@ class Runner:
             "cells": tally.cells,
             "left": tally.left,
             "measured": tally.measured,
+            **({} if self._part is None else {"shard": dict(self._part)}),
             "targets": {name: str(path) for name, path in self._sweep.targets.items()},
         }
         self._journal.start(self.series, self._identity, started)
@@ -221,12 +229,22 @@ class Runner:
         cell = step.planned.cell
         key = self._key(step.planned)
         is_cell = step.kind == "cell"
-        reason = self._impossible_here(step.planned)
+        if cell.target not in self._sweep.targets:
+            if is_cell:
+                text = f"target {cell.target} has no path: give --gpuio-target {cell.target}=PATH"
+                self._skipped(step, key, text)
+            return
+        if self._broken.get(cell.target, 0) >= _PATIENCE:
+            return
+        session = self._session(step.planned)
+        try:
+            reason = session.missing(cell, datapaths.get(cell.datapath))
+        except GpuioError as error:
+            self._not_measured(step, key, "failure", str(error), error)
+            return
         if reason is not None:
             if is_cell:
                 self._skipped(step, key, reason)
-            return
-        if self._broken.get(cell.target, 0) >= _PATIENCE:
             return
         self._cool_down(cell.target)
         self._journal.sync()
@@ -238,6 +256,8 @@ class Runner:
         except (CapabilityMissing, ConfigError) as error:
             if is_cell:
                 self._skipped(step, key, str(error))
+        except RankLost:
+            raise
         except GpuioError as error:
             self._not_measured(step, key, "failure", str(error), error)
         else:
@@ -282,12 +302,6 @@ class Runner:
         self.tally.left -= 1
         self._progress.finished(step, "skip", reason, None, self.tally)
 
-    def _impossible_here(self, planned: PlannedCell) -> str | None:
-        cell = planned.cell
-        if cell.target not in self._sweep.targets:
-            return f"target {cell.target} has no path: give --gpuio-target {cell.target}=PATH"
-        return self._session(planned).missing(cell, datapaths.get(cell.datapath))
-
     def _measure(self, planned: PlannedCell) -> CellRecord:
         cell = planned.cell
         subject = Subject(
@@ -310,6 +324,9 @@ class Runner:
         return self._sessions[environment.name]
 
     def _new_session(self, effort: Effort, environment: Environment) -> Session:
+        if self._wire is not None:
+            patience = self._sweep.settings.lock_timeout
+            return RankSession(self._wire, effort, self._sweep.targets, patience, environment.variables)
         return Session(effort, self._sweep.targets, self._media, environment.variables)
 
     def _precondition(self, step: Step) -> None:

@@ -60,6 +60,8 @@ def main() -> None:
     assert shutil.which("gcc", path=bare["PATH"]) is None
     run(home / "bin/pip", "install", "--only-binary=:all:", wheel, env=bare)
     run(home / "bin/gpuio", "--help", env=bare)
+    planned = run(home / "bin/gpuio", "sweep", "plan", "study", env=bare)
+    assert "29,272 cells" in planned, planned
 
     suite = folder / "suite"
     suite.mkdir()

@@ -225,3 +225,26 @@ def test_arrivals_make_an_axis_and_are_in_the_id(collect):
         "test_kv_fetch[libaio-ram-inference-kv_fetch-64k-qd32-j1]",
         "test_kv_fetch[libaio-ram-inference-kv_fetch-64k-qd32-j1-poisson1000]",
     ]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_garbage_collection_rests_while_items_are_made_and_is_as_before_afterwards(collect, pytester, before):
+    pytester.makeconftest(
+        f"""
+import gc
+from pathlib import Path
+
+gc.{"enable" if before else "disable"}()
+
+
+def pytest_generate_tests(metafunc):
+    Path("meanwhile").write_text(str(gc.isenabled()))
+
+
+def pytest_unconfigure():
+    Path("after").write_text(str(gc.isenabled()))
+"""
+    )
+    assert collect(PLAIN, "--gpuio-datapath=null")
+    assert (pytester.path / "meanwhile").read_text() == "False"
+    assert (pytester.path / "after").read_text() == str(before)

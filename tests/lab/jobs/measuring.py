@@ -1,6 +1,8 @@
 """In the guest: running the product's commands; never imported on the host."""
 
+import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,7 +27,7 @@ def say(*words):
 
 
 def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None):
-    """The command line of a run of cells, whose results will be ``/lab/NAME.json``.
+    """The arguments to pytest of a run of cells, whose results will be ``/lab/NAME.json``.
 
     Args:
         name: of the run.
@@ -39,7 +41,7 @@ def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None
     (HERE / "pytest.ini").write_text("[pytest]\n")
     pairs = [(target, DEVICES[target]) if isinstance(target, str) else target for target in targets]
     # Rewriting the asserts of all plugins at each start is slow under emulation.
-    words = [sys.executable, "-m", "pytest", "--assert=plain", "-v", "-rs", "--durations=5"]
+    words = ["--assert=plain", "-v", "-rs", "--durations=10"]
     words += [f"-pno:{plugin}" for plugin in _WITHOUT]
     words += [f"--gpuio-target={target}={path}" for target, path in pairs]
     devices = [path for _, path in pairs if path.startswith("/dev/")] if allow is None else allow
@@ -49,11 +51,45 @@ def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None
     return [*words, *(f"suite.py::{test}" for test in tests)]
 
 
+class Forked:
+    """A run of pytest in a fork of this process, which has its modules in memory: reading them takes half a minute."""
+
+    def __init__(self, words, output):
+        for module in ("pytest", "pytest_benchmark.plugin", "pytest_gpuio.plugin"):
+            importlib.import_module(module)
+        sys.stdout.flush()
+        self._status = None
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 70
+            try:
+                file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(file, 1)
+                os.dup2(file, 2)
+                os.chdir(HERE)
+                status = int(importlib.import_module("pytest").main(words))
+                sys.stdout.flush()
+            finally:
+                os._exit(status)
+
+    def poll(self):
+        """Its exit status; None while it runs."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status
+
+    def wait(self):
+        """Its exit status, once it has one."""
+        while self.poll() is None:
+            time.sleep(0.05)
+        return self._status
+
+
 def start(name, *arguments, **keywords):
     """Starts a run of cells, as :func:`command` says; what it prints is ``/lab/NAME.txt``."""
     say("cells", name, *arguments)
-    with (LAB / f"{name}.txt").open("wb") as file:
-        return subprocess.Popen(command(name, *arguments, **keywords), cwd=HERE, stdout=file, stderr=file)
+    return Forked(command(name, *arguments, **keywords), LAB / f"{name}.txt")
 
 
 def cells(name, *arguments, **keywords):
@@ -63,10 +99,10 @@ def cells(name, *arguments, **keywords):
     return status
 
 
-def gpuio(*words):
-    """Runs a ``gpuio`` command; what it printed is the job's. Returns its exit status."""
-    say("gpuio", *words)
-    return subprocess.run([sys.executable, "-m", "pytest_gpuio.cli", *words], check=False).returncode
+def again(name):
+    """Path of a device after its driver was loaded anew: names may have changed."""
+    sys.path.insert(0, str(LAB))
+    return importlib.import_module("prepare").BUILDERS[name](name)
 
 
 def run(*words):
@@ -75,7 +111,7 @@ def run(*words):
     return subprocess.run(words, check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
-def signal(name, wait_s=60.0):
+def signal(name, wait_s=300.0):
     """Asks the host to act, and waits until it has."""
     say("signal", name)
     (LAB / "signals" / name).touch()
@@ -86,21 +122,24 @@ def signal(name, wait_s=60.0):
         time.sleep(0.05)
 
 
-def busy(path, seconds, deadline_s=240.0):
-    """Waits until a disk has been read for so long without a pause."""
+def busy(path, seconds, process):
+    """Waits until a disk has been read for so long, by a run of cells, without a pause of half a second.
+
+    Under emulation on a busy host anything may take long: as long as the run goes on it may still come.
+    """
     stat = Path("/sys/block", path.removeprefix("/dev/"), "stat")
-    until = time.monotonic() + deadline_s
-    reads = since = None
-    while time.monotonic() < until:
-        now = int(stat.read_text().split()[0])
-        if reads is None or now - reads < 5:
-            since = time.monotonic()
-        elif time.monotonic() - since >= seconds:
+    reads, since, last = None, 0.0, 0.0
+    while process.poll() is None:
+        now, at = int(stat.read_text().split()[0]), time.monotonic()
+        if now != reads:
+            if at - last > 0.5:
+                since = at
+            reads, last = now, at
+        if last == at and at - since >= seconds:
             say(path, "is being read:", now)
             return
-        reads = now
-        time.sleep(0.1)
-    raise SystemExit(f"{path} was not read for {seconds} s within {deadline_s:.0f} s")
+        time.sleep(0.05)
+    raise SystemExit(f"the run ended before {path} was read for {seconds} s")
 
 
 def interrupts(prefix):

@@ -22,6 +22,12 @@ def test_cell(gpuio):
     measured(gpuio)
 
 
+@pytest.mark.workload("micro/seqread")
+def test_every_block(gpuio):
+    """In order: however slow the host is, the first window meets each block."""
+    measured(gpuio)
+
+
 @pytest.mark.workload("micro/randread")
 def test_reads(gpuio):
     measured(gpuio)

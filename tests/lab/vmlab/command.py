@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     if "--" not in arguments and not {"-h", "--help"} & set(arguments):
         folder = Path(__file__).parent.parent
         # The table first: what is cut off for time is then the rarer things.
-        suites = [str(folder / f"test_{name}.py") for name in ("matrix", "guards", "faults")]
+        suites = [str(folder / f"test_{name}.py") for name in ("matrix", "guards", "faults", "spdk")]
         words = [sys.executable, "-m", "pytest", "-m", "lab", *suites, *arguments]
         return subprocess.run(words, check=False).returncode
     at = arguments.index("--") if "--" in arguments else len(arguments)

@@ -9,6 +9,8 @@ from pathlib import Path
 from vmlab import programs
 from vmlab.errors import LabUnavailable
 
+#: Of the machine; half of each where it has two nodes.
+MEMORY_BYTES = 3 << 30
 DISK_BYTES = 256 << 20
 #: xfs wants 300 MiB at least, a namespace of pmem whole sections of 128 MiB.
 PMEM_BYTES = 512 << 20
@@ -118,6 +120,22 @@ def _slow_nvme(folder: Path) -> list[str]:
     return [*drive(folder, "throttled"), "-device", "nvme,drive=throttled,serial=LABTHROTTLED"]
 
 
+def _numa_nvme(folder: Path) -> list[str]:
+    """A drive of node 0: an expander bus of that node, in a machine whose memory and processors are split in two."""
+    half = MEMORY_BYTES // 2
+    nodes = []
+    for node in (0, 1):
+        nodes += ["-object", f"memory-backend-ram,id=node{node},size={half}"]
+        nodes += ["-numa", f"node,nodeid={node},cpus={node},memdev=node{node}"]
+    return [
+        *nodes,
+        *drive(folder, "numa_nvme"),
+        *("-device", "pxb-pcie,id=numabus,bus_nr=64,numa_node=0,bus=pcie.0"),
+        *("-device", "pcie-root-port,id=numaport,bus=numabus,chassis=9"),
+        *("-device", "nvme,drive=numa_nvme,serial=LABNUMA,bus=numaport"),
+    ]
+
+
 DEVICES = {
     device.name: device
     for device in (
@@ -148,6 +166,8 @@ DEVICES = {
         Device("brd", "RAM disk (brd)"),
         Device("tmpfs", "folder of tmpfs"),
         Device("nvmeof", "NVMe/TCP to this kernel's own target over 127.0.0.1"),
+        # It splits the machine into two nodes, so that it comes by name only.
+        Device("numa_nvme", "NVMe on the first of two NUMA nodes", _numa_nvme),
         # Those that break, each for one suite of faults.
         Device("removable", "NVMe in a PCI Express slot, for QEMU's device_del", _unplugged_nvme),
         Device("bad_nvme", "NVMe with a sector that cannot be read", _bad_sector_nvme),
@@ -156,8 +176,8 @@ DEVICES = {
     )
 }
 
-#: What ``--devices all`` means: everything that works.
-ALL = tuple(name for name in DEVICES if name not in ("removable", "bad_nvme", "bad_virtio", "throttled"))
+#: What ``--devices all`` means: everything that works on a machine of one node.
+ALL = tuple(name for name in DEVICES if name not in ("numa_nvme", "removable", "bad_nvme", "bad_virtio", "throttled"))
 
 
 def closure(names: Iterable[str]) -> tuple[str, ...]:

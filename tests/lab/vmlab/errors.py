@@ -1,4 +1,4 @@
-"""The two ways a lab ends without an answer."""
+"""The ways a lab ends without an answer."""
 
 
 class LabUnavailable(Exception):
@@ -7,3 +7,7 @@ class LabUnavailable(Exception):
 
 class LabBroken(Exception):
     """The virtual machine did not end its job: a crash, a hang, a job that was cut off. Suites fail."""
+
+
+class LabLate(Exception):
+    """The time that was given to all machines is over; the text says how much it was. Suites skip."""

@@ -42,6 +42,8 @@ class Outcome:
         missing: name of the lab -> why it could not be built.
         boots: how often it had to be started.
         seconds: from the first start to the end.
+        stopped: it was switched off because nobody waited for it any more.
+        cpu_seconds: of the host's processors that the last boot took, which a busy host does not change much.
     """
 
     status: int | None
@@ -50,6 +52,8 @@ class Outcome:
     missing: Mapping[str, str]
     boots: int
     seconds: float
+    cpu_seconds: float
+    stopped: bool = False
 
     @property
     def log(self) -> str:
@@ -74,6 +78,8 @@ class Machine:
     program: Sequence[str] = ("qemu-system-x86_64",)
     #: It was killed on purpose.
     killed: bool = False
+    #: Of the host's processors, as last seen.
+    cpu_seconds: float = 0.0
     _process: subprocess.Popen[bytes] | None = None
     _sockets: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
@@ -86,7 +92,8 @@ class Machine:
             shares += ["-fsdev", f"local,id={tag},path={path},security_model=none{more}"]
             shares += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
         command = [
-            *self.program, "-accel", _ACCELERATOR, "-cpu", "max", "-smp", "2", "-m", "3G,slots=8,maxmem=16G",
+            *self.program, "-accel", _ACCELERATOR, "-cpu", "max", "-smp", "2",
+            "-m", f"{lab_devices.MEMORY_BYTES >> 20}M,slots=8,maxmem=16G",
             "-M", "q35,smm=off,nvdimm=on,nvdimm-persistence=cpu", "-nodefaults", "-no-user-config", "-nographic",
             "-no-reboot", "-serial", f"file:{self.share}/console.log",
             "-qmp", f"unix:{self._sockets.name}/qmp,server=on,wait=off",
@@ -102,7 +109,13 @@ class Machine:
     @property
     def running(self) -> bool:
         """It is on."""
-        return self._process is not None and self._process.poll() is None
+        if self._process is None or self._process.poll() is not None:
+            return False
+        # Fields 14 and 15; the second one is a name in parentheses.
+        words = read(Path("/proc", str(self._process.pid), "stat")).rpartition(")")[2].split()
+        if len(words) > 12:
+            self.cpu_seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return True
 
     @property
     def refused(self) -> bool:
@@ -146,6 +159,7 @@ def run_job(
     actions: Mapping[str, Action] | None = None,
     deadline_s: float = 600,
     said: Callable[[str], None] = lambda _text: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Boots, builds the devices, runs a shell script as root, and brings back what it left.
 
@@ -160,6 +174,7 @@ def run_job(
         actions: what to do when the guest makes ``/lab/signals/NAME``.
         deadline_s: of each boot.
         said: called with each new piece of the job's output.
+        stop: nobody waits for the outcome any more.
 
     Raises:
         LabBroken: no boot ended the job.
@@ -174,7 +189,7 @@ def run_job(
             machine = Machine(kernel, share, lab_devices.qemu_options(names, images), program)
             try:
                 machine.start()
-                late = not _follow(machine, dict(actions or {}), started + deadline_s * boots, said)
+                late = not _follow(machine, dict(actions or {}), started + deadline_s * boots, said, stop)
             finally:
                 machine.close()
             status = read(share / "status").strip()
@@ -187,6 +202,11 @@ def run_job(
                     built.get("missing", {}),
                     boots,
                     time.monotonic() - started,
+                    machine.cpu_seconds,
+                )
+            if stop():
+                return Outcome(
+                    None, share, {}, {}, boots, time.monotonic() - started, machine.cpu_seconds, stopped=True
                 )
             console = read(share / "console.log")
             if machine.refused:
@@ -215,8 +235,14 @@ def _fill(share: Path, kernel: Kernel, job: str, names: Sequence[str]) -> None:
     (share / "environment").write_text(f"export PYTHON='{python}' PATH='{python.parent}':\"$PATH\"\n{safe}")
 
 
-def _follow(machine: Machine, actions: dict[str, Action], until: float, said: Callable[[str], None]) -> bool:
-    """Waits for the machine's end, acts when the guest asks; False when it took too long."""
+def _follow(
+    machine: Machine,
+    actions: dict[str, Action],
+    until: float,
+    said: Callable[[str], None],
+    stop: Callable[[], bool],
+) -> bool:
+    """Waits for the machine's end, acts when the guest asks; False when it took too long, or was stopped."""
     log = machine.share / "job.log"
     position = 0
     while True:
@@ -229,7 +255,7 @@ def _follow(machine: Machine, actions: dict[str, Action], until: float, said: Ca
                 said(text.decode(errors="replace"))
         if not running:
             return True
-        if time.monotonic() > until:
+        if time.monotonic() > until or stop():
             return False
         for name in [name for name in actions if (machine.share / "signals" / name).exists()]:
             actions.pop(name)(machine)

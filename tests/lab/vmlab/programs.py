@@ -16,6 +16,11 @@ NEEDED = {
     "dpkg": "dpkg",
     "modprobe": "kmod",
     "depmod": "kmod",
+    # What the guest builds its devices with.
+    "dmsetup": "dmsetup",
+    "ip": "iproute2",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
 }
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 

@@ -56,3 +56,11 @@ def test_every_field_is_part_of_the_key(field, value):
 def test_a_cell_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         CELL.bs = 1
+
+
+def test_several_ranks_are_the_last_axis():
+    import dataclasses
+
+    cell = Cell("s", "psync", "ram", "default", "micro/randread", 4096, 1, 1, gpus=2, destination="gpu")
+    assert not cell.case.endswith("ranks=1")
+    assert dataclasses.replace(cell, ranks=4).case == cell.case + "|ranks=4"

@@ -235,3 +235,14 @@ def test_what_saves_in_the_background_cost_the_steps() -> None:
     # Slowest rank of each save: 30, 80 and 60 ms.
     assert found["background"]["durable_s"] == pytest.approx(0.005 + 0.060)
     assert found["deciding"] == {"metric": "stall", "value": pytest.approx(0.025), "unit": "s", "better": "lower"}
+
+
+def test_how_late_timed_groups_began() -> None:
+    records = Records.build(Files.of({"a": 1 << 20}), offset=np.arange(4) * 4096, length=4096, time_ns=[0, 5, 9, 9])
+    window = np.array(
+        [[(0, 0, 9, 9), (5, 900_005, 10**6, 10**6), (9, 2_000_009, 3 * MS, 3 * MS), (9, 9, 99, 99)]], np.uint64
+    )
+    found = replayed(as_set(records), window, totals(16384, 0.1), 0.1)
+    assert found["lag"] == {
+        "groups": 4, "p50_ns": 0, "p99_ns": 2_000_000, "max_ns": 2_000_000, "within_1ms": 0.75,
+    }  # fmt: skip

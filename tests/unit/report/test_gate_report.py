@@ -51,6 +51,13 @@ def test_markdown(report):
 def test_junit(report):
     suite = ET.fromstring(gate_junit(report))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("8", "1", "3")
+    # What junit-10.xsd of Jenkins' xunit plug-in, which pytest checks its own files with, requires and allows.
+    assert set(suite.attrib) == {"name", "tests", "failures", "errors", "skipped"}
+    for case in suite:
+        assert (case.tag, set(case.attrib)) == ("testcase", {"classname", "name"})
+        (child,) = case
+        assert child.tag in ("failure", "skipped", "system-out")
+        assert set(child.attrib) <= {"type", "message"}
     (failure,) = suite.findall("testcase/failure")
     assert failure.get("type") == "MISSING"
 

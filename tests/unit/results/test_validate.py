@@ -110,11 +110,13 @@ def objects(schema, place="$"):
 
 #: Blocks of some data paths or suites only: a record without them has none.
 OPTIONAL = {
-    "cell": {"cufile", "library", "replay", "gpu_meter", "gate_policy"},
+    "cell": {"cufile", "library", "replay", "gpu_meter", "ranks", "gate_policy"},
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
-    "axes": {"gpus"},
-    "replay": {"background"},
+    "axes": {"gpus", "ranks"},
+    "replay": {"background", "lag"},
+    "completion": {"requests", "ttft_share", "ttft_share_p50", "stages"},
+    "placement": {"real_time"},
     "stall": {"kernel"},
     # Of the GPUs' shares.
     "items": {"distance", "evidence"},
@@ -130,7 +132,7 @@ def test_objects_are_closed_and_complete_except_free_maps():
             assert set(schema.get("required", ())) == required, place
         else:
             free.append(place.split(".")[-1] if not place.endswith("items") else place.split(".")[-2])
-    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "over_ms", "parameters", "settings"]
+    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "over_ms", "parameters", "settings", "stages"]
 
 
 def test_the_golden_record_is_valid(record):
@@ -307,3 +309,11 @@ def test_every_line_of_a_journal_is_checked(record, tmp_path):
     told = validate.validate_file(bad)
     assert {problem.partition(":")[0] for problem in told} == {"line 1", "line 2", "line 3", "line 4"}
     assert told[-1] == "line 4: an entry of the unknown kind 'cow'"
+
+
+@pytest.mark.parametrize(("axis", "value"), [("gpus", 2), ("ranks", 4)])
+def test_axes_that_only_some_cells_have_end_the_case(record, axis, value):
+    record["axes"] = record["axes"] | {axis: value}
+    assert any("is not its suite and axes" in problem for problem in validate.validate_cell(record))
+    record["case"] += f"|{axis}={value}"
+    assert not any("is not its suite and axes" in problem for problem in validate.validate_cell(record))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from pytest_gpuio.results import journal
@@ -147,6 +148,7 @@ def test_a_second_runner_is_refused_and_the_first_finishes_its_cell_when_told_to
         assert f"another process is writing journal {path}" in second.stderr
         status = read_status(path)
         assert status.running
+        assert len(exported(path)) >= 2, "an export of what is finished, while it runs"
         assert status.series[-1].ended is None
         first.send_signal(signal.SIGUSR1)
         told = first.communicate(timeout=60)[1]
@@ -156,6 +158,20 @@ def test_a_second_runner_is_refused_and_the_first_finishes_its_cell_when_told_to
     assert (status.running, status.series[-1].ended) == (False, "stopped")
     assert 0 < status.series[-1].measured < 240
     assert status.series[-1].left == 240 - status.series[-1].measured
+
+
+def test_a_measuring_child_that_is_killed_costs_one_try_of_one_cell(plan, tmp_path):
+    slow, path = plan(length="100ms", depths=8), tmp_path / "j.jsonl"
+    with subprocess.Popen(command(slow, path), stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: cells_in(path) > 1, "a cell")
+        children = psutil.Process(process.pid).children()
+        (measuring,) = [child for child in children if child.cmdline()[-2] == "posix"]
+        measuring.kill()
+        told = process.communicate(timeout=100)[1]
+    assert process.returncode == 0, told
+    assert "killed by SIGKILL" in told
+    assert [line.kind for line in journal.scan(path)].count("failure") == 1
+    assert len(set(keys(path))) == len(keys(path)) == 32
 
 
 def test_a_second_signal_stops_at_once_and_leaves_a_sound_journal(plan, tmp_path):

@@ -26,7 +26,10 @@ class FakeSession:
         self.bad_ends = ["measuring child 'posix' crashed at its end."]
 
     def missing(self, cell, _path):
-        return self._missing.get(cell.bs)
+        found = self._missing.get(cell.bs)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def measure(self, subject, _progress):
         cell = subject.cell
@@ -139,6 +142,11 @@ def test_what_cannot_be_measured_here_is_skipped_and_looked_at_again_by_the_next
     again = sweep_run(missing={8192: "needs cuda: no driver"})
     assert again.fates.count(("cell", "cell", 4096)) == 1
     assert kinds(sweep_run.path).count("skip") == 2, "an old reason is not told twice"
+
+
+def test_a_probe_that_breaks_fails_its_cell_and_no_other(sweep_run):
+    told = sweep_run(missing={8192: ChildDied("the probe died")})
+    assert told.ends == [("complete", 3, 0, 1, 0)]
 
 
 def test_a_target_that_is_gone_is_left_alone_and_its_cells_stay_to_be_done(sweep_run):

@@ -1,0 +1,33 @@
+"""SPDK on an emulated NVMe drive over PCI Express, through uio_pci_generic, where a real SPDK is installed."""
+
+import json
+
+import pytest
+
+from pytest_gpuio.results.validate import validate_file
+
+pytestmark = [pytest.mark.lab, pytest.mark.spdk]
+
+
+def read(machine, name):
+    return json.loads((machine.outcome.share / f"{name}.json").read_text())
+
+
+def test_a_drive_that_the_kernel_has_is_left_to_it(spdk):
+    told = read(spdk, "before")
+    assert {cell["axes"]["target"] for cell in told["cells"]} == {"kernel"}
+    reasons = [skip["reason"] for skip in told["skips"] if "|target=lab|" in skip["case"]]
+    assert reasons
+    assert all("is bound to the kernel's driver nvme" in reason for reason in reasons), reasons
+
+
+def test_cells_over_pci_express_move_the_right_bytes(spdk):
+    assert validate_file(spdk.outcome.share / "spdk.json") == []
+    told = read(spdk, "spdk")
+    assert [told["voids"], told["failures"]] == [[], []]
+    assert {cell["axes"]["bs"] for cell in told["cells"]} == {4096, 1 << 20}
+    for cell in told["cells"]:
+        assert cell["effective"]["datapath"] == "spdk"
+        assert cell["target"]["devices"][0]["model"] == "QEMU NVMe Ctrl"
+        assert cell["verify"]["checked"] > 0
+        assert cell["verify"]["bad"] == 0
