@@ -76,7 +76,7 @@ class AdaptiveRunner(Runner):
         )  # fmt: skip
         self._numbers = {planned.cell.case: number for number, planned in enumerate(self._cells)}
         self._by_key: dict[str, int] = {}
-        self._laid_out: set[tuple[str, bool]] = set()
+        self._begun: set[Hashable] = set()
         self._ready: set[str] = set()
         self._since: dict[str, int] = {}
         self._cell_began = 0.0
@@ -115,7 +115,7 @@ class AdaptiveRunner(Runner):
         seconds = 0.0
         if not datapaths.get(cell.datapath).moves_data or cell.target not in self._sweep.targets:
             return seconds
-        if (cell.target, writes(cell)) not in self._laid_out:
+        if ("file", cell.target, writes(cell)) not in self._begun:
             seconds += self._effort.region_bytes / ASSUMED[cell.medium][0]
         if plan.precondition is not None and writes(cell) and cell.target not in self._ready:
             seconds += plan.precondition.seconds + OVERHEAD_S
@@ -207,8 +207,10 @@ class AdaptiveRunner(Runner):
     def _between(self, planned: PlannedCell) -> None:
         """What stands before a cell: the baseline of its target when it is due, a state before its first write."""
         plan, cell = self._sweep.plan, planned.cell
-        self._clean = not datapaths.get(cell.datapath).moves_data or (cell.target, writes(cell)) in self._laid_out
-        self._laid_out.add((cell.target, writes(cell)))
+        # The first of its kind starts a child and lays files out, which is learned from by nobody.
+        firsts = {("file", cell.target, writes(cell)), ("child", planned.environment, cell.datapath, cell.destination)}
+        self._clean = firsts <= self._begun
+        self._begun |= firsts
         if plan.baseline is not None and self._baseline_due(cell.target):
             self._since[cell.target] = 0
             self._step(Step("baseline", baseline_cell(plan.baseline, cell.target, cell.medium)))

@@ -10,6 +10,8 @@ from typing import Final
 _NEWEST: Final = 0.25
 #: Relative error of a forecast that is assumed before any was checked, and how many times it is allowed for.
 _ERROR: Final = 0.1
+#: What one stall adds to it at most (logarithm): it says little about the next measurement.
+_WORST: Final = math.log(2.0)
 _ALLOWED: Final = 2.0
 
 
@@ -41,7 +43,7 @@ class Costs:
         found = math.log(max(seconds, 1e-6) / self._forecast(cell, windows))
         level, known = self._known(cell)
         if level >= 0:
-            self._error2[level] = _nearer(self._squared(level), (found - known) ** 2)
+            self._error2[level] = _nearer(self._squared(level), min(abs(found - known), _WORST) ** 2)
         for kind in self._kinds(cell):
             self._wrong[kind] = _nearer(self._wrong.get(kind, found), found)
 

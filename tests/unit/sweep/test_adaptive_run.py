@@ -285,26 +285,30 @@ def arguments(tmp_path, *more):
 
 def test_a_real_run_within_its_budget(tmp_path):
     def command(budget, out):
-        more = ("--gpuio-lock-timeout=99s", "--adaptive", "--budget", budget, "--confidence=90%", "--json", out)
+        more = ("--gpuio-lock-timeout=99s", "--adaptive", "--budget", budget, "--confidence=90%", "--margin=60%")
         return subprocess.run(
-            [sys.executable, "-P", "-m", "pytest_gpuio.cli", "sweep", *arguments(tmp_path, *more)],
+            [sys.executable, "-P", "-m", "pytest_gpuio.cli", "sweep", *arguments(tmp_path, *more, "--json", out)],
             capture_output=True, text=True, timeout=200,
         )  # fmt: skip
 
+    def cells():
+        return [line for line in journal.scan(tmp_path / "a.jsonl") if line.kind == "cell"]
+
+    # What the clock says is the machine's matter here, which may be busy; fake clocks hold the budget elsewhere.
     done = command("20s", tmp_path / "o.json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 4), done.stderr
     told = json.loads((tmp_path / "o.json").read_text())
-    # What the clock says is the machine's matter here; fake clocks hold the budget elsewhere.
-    cells = [line for line in journal.scan(tmp_path / "a.jsonl") if line.kind == "cell"]
-    assert told["measured"] == told["cells"] == len({line.key for line in cells}) == 10
-    assert len(cells) == told["new"] > 10
-    assert told["adaptive"]["confidence"] == 0.9
+    assert told["measured"] == len({line.key for line in cells()}) == told["cells"] - told["left"]
+    assert len(cells()) == told["new"]
+    assert (told["adaptive"]["confidence"], told["adaptive"]["margin"]) == (0.9, 0.6)
     assert told["adaptive"]["decided"] + told["adaptive"]["open"] == len(told["adaptive"]["questions"]) == 4
     assert "best path: " in done.stdout
-    again = command("15s", tmp_path / "o2.json")
+    again = command("2m", tmp_path / "o2.json")
     assert again.returncode == 0, again.stderr
-    assert "10 of them done before, 0 to go" in again.stderr
-    assert json.loads((tmp_path / "o2.json").read_text())["series"] == told["series"]
+    assert f"{told['measured']} of them done before" in again.stderr
+    more = json.loads((tmp_path / "o2.json").read_text())
+    assert (more["series"], more["measured"]) == (told["series"], 10)
+    assert len(cells()) == told["new"] + more["new"]
 
 
 @pytest.mark.parametrize(
