@@ -275,6 +275,7 @@ class CellRun:
             setup_seconds = time.monotonic() - started
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
+            compute_alone(plan, run, tune=True)
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
@@ -532,12 +533,12 @@ class CellRun:
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
 
 
-def compute_alone(plan: Plan, run: object) -> float | None:
+def compute_alone(plan: Plan, run: object, *, tune: bool = False) -> float | None:
     """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
     if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
         return None
     step = plan.replay.kernel_ns
-    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
+    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE), tune=tune))
 
 
 def _real_time(window: Window) -> bool:

@@ -433,8 +433,8 @@ class KernelSteps(TypedDict):
 class StallRecord(TypedDict):
     """The emulated accelerator of the chain that fared worst.
 
-    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step. Without
-    ``kernel`` computing was time that passed.
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step; with ``kernel``
+    compute is what the steps take alone, without it computing was time that passed.
     """
 
     utilization: float | None

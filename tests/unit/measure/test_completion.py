@@ -149,8 +149,8 @@ def test_a_kernels_steps_are_judged_by_what_the_gpu_said_they_took() -> None:
     found = replayed(as_set(records, deciding="utilization"), window, totals(12288, 0.05), 0.1, (10.0 * MS, 10.2 * MS))
     stalled = found["stall"]
     assert stalled is not None
-    # As given, over the time behind the first step: 20 of 17 + 12 + 6 ... = 47 - 17.
-    assert stalled["utilization"] == pytest.approx(20 / 30)
+    # Two steps as they take alone, over the time behind the first one.
+    assert stalled["utilization"] == pytest.approx(2 * 10.1 / (47 - 17))
     assert stalled["stall_s"] == pytest.approx(0.006)
     kernel = stalled["kernel"]
     assert (kernel["step_ns"], kernel["given_s"], kernel["took_s"]) == (10 * MS, 0.03, 0.036)
