@@ -39,6 +39,8 @@ if os.environ.get("DEEP"):
     cells = [c for c in cells if c["axes"]["datapath"] != "psync"]
 block = {{"kind": "gpuio-results", "created": "2026-01-01T00:00:00Z", "machine": {{}}, "cells": cells,
   "skips": [{{"case": "x", "reason": "needs luck"}}]}}
+if os.environ.get("DEEP"):
+    block["skips"] = []
 json.dump(block, open(options["--gpuio-results"], "w"))
 """
 
