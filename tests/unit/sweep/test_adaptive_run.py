@@ -301,7 +301,7 @@ def test_a_real_run_within_its_budget(tmp_path):
     assert told["measured"] == len({line.key for line in cells()}) == told["cells"] - told["left"]
     assert len(cells()) == told["new"]
     assert (told["adaptive"]["confidence"], told["adaptive"]["margin"]) == (0.9, 0.6)
-    assert told["adaptive"]["decided"] + told["adaptive"]["open"] == len(told["adaptive"]["questions"]) == 4
+    assert told["adaptive"]["decided"] + told["adaptive"]["open"] == len(told["adaptive"]["questions"]) == 2
     assert "best path: " in done.stdout
     again = command("2m", tmp_path / "o2.json")
     assert again.returncode == 0, again.stderr
