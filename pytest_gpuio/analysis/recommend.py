@@ -26,7 +26,7 @@ BASELINES: Final = ("psync", "libaio")
 #: Differences below it are never called decided, however steady the runs were.
 LEAST_MARGIN: Final = 0.03
 #: Paths that move no data, or are not what they claim: never recommended.
-_NEVER: Final = frozenset({"null"})
+NEVER: Final = frozenset({"null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def recommend(runs: Sequence[RunFile], limits: Limits | None = None, metric: str
     for run in runs:
         for case, record in run.cells.items():
             # What another tool said has no CPU truth and no proved path: never a reason to choose one.
-            if record["effective"]["datapath"] not in _NEVER and "imported" not in record:
+            if record["effective"]["datapath"] not in NEVER and "imported" not in record:
                 key = tuple(record["axes"].get(axis) for axis in SITUATION)
                 groups.setdefault(key, {}).setdefault(case, []).append(record)
     absent, ceilings = _absent(runs), _ceilings(runs)
@@ -200,7 +200,7 @@ def _one(
     lacking = {
         path: why
         for (path, target), why in absent.items()
-        if target == situation["target"] and path not in measured and path not in _NEVER
+        if target == situation["target"] and path not in measured and path not in NEVER
     }
     return Recommendation(
         situation, phase, chosen.name, chosen.unit, chosen.better, best, runner_up, margin, confidence, reason,
@@ -316,7 +316,7 @@ def _ceilings(runs: Sequence[RunFile]) -> dict[tuple[str, ...], Ceiling]:
             # From the page cache bytes come faster than over any link of the device.
             if links and None not in links and record["axes"]["cache"] != "hot":
                 found[key] = float(sum(links)), "link"
-            elif "imported" not in record and record["effective"]["datapath"] not in _NEVER:
+            elif "imported" not in record and record["effective"]["datapath"] not in NEVER:
                 most, source = found.get(key, (0.0, "measured"))
                 if source == "measured":
                     found[key] = max(most, float(record["bytes_per_s"])), "measured"
