@@ -240,7 +240,7 @@ int gpuio_open(const struct gpuio_spec *spec, struct gpuio_run **run, struct gpu
 int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *window, struct gpuio_why *why);
 int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
 		 struct gpuio_why *why);
-int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, double *took_ns, struct gpuio_why *why);
+int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, int tune, double *took_ns, struct gpuio_why *why);
 const struct gpuio_hist *gpuio_slat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_clat(const struct gpuio_run *run);
 const struct gpuio_hist *gpuio_lat(const struct gpuio_run *run);

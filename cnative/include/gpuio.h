@@ -314,9 +314,9 @@ int gpuio_window(struct gpuio_run *run, uint64_t ios, struct gpuio_window *windo
  */
 int gpuio_replay(struct gpuio_run *run, uint32_t first, uint32_t n, struct gpuio_group_result *results, struct gpuio_window *window,
 		 struct gpuio_why *why);
-/* How long a kernel for a compute of `ns` takes while nothing else goes on: the mean of `times`, after the GPU's clocks have risen.
- * Between windows; the run must compute by GPUIO_COMPUTE_KERNEL. */
-int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, double *took_ns, struct gpuio_why *why);
+/* How long a kernel for a compute of `ns` takes while nothing else goes on: the mean of `times`. Between windows; the run must compute
+ * by GPUIO_COMPUTE_KERNEL. With `tune` kernels do so much more or less from then on that one would have taken `ns`. */
+int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, int tune, double *took_ns, struct gpuio_why *why);
 /* Histograms of the last window, merged over workers; each holds the I/O that completed in full. slat: before submit ..
  * after submit (empty when not observable: synchronous engines, GPUIO_KNOB_MERGED_WAIT); clat: after submit .. reaped (the
  * same as lat when slat is not observable); lat: before submit .. reaped (always there). */

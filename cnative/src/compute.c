@@ -230,6 +230,15 @@ uint32_t gpuio_compute_pending(const struct gpuio_compute *c)
 	return c->pending;
 }
 
+void gpuio_compute_tune(struct gpuio_compute *c, uint64_t ns, double took_ns)
+{
+	double fixed = c->device->fixed_ns, asked = (double)ns - fixed, took = took_ns - fixed;
+
+	/* Far off, or no longer than an empty kernel: what was found at the opening is the better guess. */
+	if (asked > fixed && took > asked / 4 && took < asked * 4)
+		c->device->round_ns *= took / asked;
+}
+
 void gpuio_compute_rewind(struct gpuio_compute *c)
 {
 	c->follows = false;

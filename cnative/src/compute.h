@@ -20,6 +20,8 @@ int gpuio_compute_begin(struct gpuio_compute *compute, uint64_t ns, struct gpuio
 /* Has the oldest pending step ended? 1 = yes: it is taken back, *gap_ns is how long the GPU had waited before it (0 for the first
  * one), and *took_ns how long it ran. 0 = not yet; or -errno. */
 int gpuio_compute_end(struct gpuio_compute *compute, uint64_t *gap_ns, uint64_t *took_ns, struct gpuio_why *why);
+/* A step of `ns` took `took_ns` alone: from now on steps do as much less or more. */
+void gpuio_compute_tune(struct gpuio_compute *compute, uint64_t ns, double took_ns);
 /* The next step is the first one. Nothing may be pending. */
 void gpuio_compute_rewind(struct gpuio_compute *compute);
 /* Makes pending steps end early, and waits until they have. */

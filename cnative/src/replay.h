@@ -46,6 +46,7 @@ struct gpuio_replay {
 	int64_t epoch_ns;         /* of the window's earliest time: what times are counted from */
 	uint64_t late_ticks;
 	uint64_t timed;           /* groups of the window with a time */
+	bool has_times;           /* some group of the whole set has one */
 
 	atomic_uint next_head;
 	atomic_uint active;       /* chains at work */

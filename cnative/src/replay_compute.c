@@ -166,7 +166,7 @@ int gpuio_replay_settle(struct gpuio_run *run, struct gpuio_why *why)
 	return rp->gpu_error ? rp->gpu_error : rc;
 }
 
-int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, double *took_ns, struct gpuio_why *why)
+int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, int tune, double *took_ns, struct gpuio_why *why)
 {
 	struct gpuio_compute *compute = run->replay ? run->replay->compute : NULL;
 	uint64_t gap, took;
@@ -200,6 +200,10 @@ int gpuio_compute_alone(struct gpuio_run *run, uint64_t ns, uint32_t times, doub
 		gpuio_compute_abort(compute, &(struct gpuio_why){{0}});
 	gpuio_compute_rewind(compute);
 	gpuio_device_leave(run->workers[0].side->device);
+	if (rc < 0)
+		return rc;
 	*took_ns = sum / times;
-	return rc < 0 ? rc : 0;
+	if (tune)
+		gpuio_compute_tune(compute, ns, *took_ns);
+	return 0;
 }

@@ -145,8 +145,10 @@ struct gpuio_replay *gpuio_replay_new(const struct gpuio_replay_spec *spec, uint
 	}
 	/* Each group once at most, and none that begins its chain and has no barrier to be put down at. */
 	rp->heap_size = spec->n_groups - spec->n_chains + 1;
-	for (uint32_t i = 0; i < spec->n_groups; i++)
+	for (uint32_t i = 0; i < spec->n_groups; i++) {
 		queued += has_barrier(spec, i);
+		rp->has_times |= spec->groups[i].time_ns >= 0;
+	}
 	queued = queued < spec->n_groups ? queued : spec->n_groups;
 	while (places < queued && places < UINT32_C(1) << 31)
 		places *= 2;

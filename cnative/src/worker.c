@@ -109,6 +109,13 @@ static void choose_ways(struct gpuio_worker *w)
 	/* The kernel may otherwise let a thread oversleep by 50 us, to wake several at once. */
 	if (w->scheduled || w->run->replay)
 		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	/*
+	 * A neighbour on its CPU would make it late by time slices. It sleeps between arrivals, so it starves nobody; one that polls
+	 * would. Where the kernel does not permit it, it stays as it is.
+	 */
+	if ((w->scheduled || (w->run->replay && w->run->replay->has_times)) && spec->arrival_wait == GPUIO_WAIT_SLEEP && !w->stage &&
+	    !(w->job.engine->flags & GPUIO_ENGINE_POLLED))
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 }
 
 static void close_memory(struct gpuio_worker *w)

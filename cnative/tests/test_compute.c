@@ -119,19 +119,26 @@ static void shows_what_is_taken_from_it(void)
 	struct gpuio_window w;
 	struct gpuio_run *run;
 	struct fixture f;
-	double alone, sum = 0.0;
+	double alone, tuned, sum = 0.0;
 
 	open_chain(&f, "psync", 1, 1, 2, 2000000);
 	run = fixture_run(&f);
-	CHECK_EQ(gpuio_compute_alone(run, 2000000, 5, &alone, &f.why), 0);
+	CHECK_EQ(gpuio_compute_alone(run, 2000000, 5, 0, &alone, &f.why), 0);
 	CHECK(alone > 0.0);
+	/* Whoever is three times slower is given as much less to do. */
+	slow_down(3);
+	CHECK_EQ(gpuio_compute_alone(run, 40000000, 3, 1, &alone, &f.why), 0);
+	CHECK_EQ(gpuio_compute_alone(run, 40000000, 3, 0, &tuned, &f.why), 0);
+	CHECK(alone > 80000000.0 && alone < 150000000.0 ? tuned < 0.8 * alone : true);
+	slow_down(1);
+	CHECK_EQ(gpuio_compute_alone(run, 2000000, 5, 0, &alone, &f.why), 0);
 	slow_down(20);
 	CHECK_EQ(gpuio_replay(run, 0, GROUPS, results, &w, &f.why), 0);
 	slow_down(1);
 	for (uint32_t i = 0; i < GROUPS - 2; i++)
 		sum += (double)results[i].compute_ns;
 	CHECK(sum / (GROUPS - 2) > 2.0 * alone);
-	CHECK_EQ(gpuio_compute_alone(run, 1000, 0, &alone, &f.why), -EINVAL);
+	CHECK_EQ(gpuio_compute_alone(run, 1000, 0, 0, &alone, &f.why), -EINVAL);
 	CHECK_EQ(gpuio_close(run), 0);
 	fixture_close(&f);
 }

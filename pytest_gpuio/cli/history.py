@@ -20,6 +20,7 @@ from pytest_gpuio.report import numbers
 from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.results import strict_json
 from pytest_gpuio.results.record import failed_gates
+from pytest_gpuio.results.run_file import KIND
 from pytest_gpuio.results.runs import RunFile, read_runs
 
 _EXAMPLES: Final = """\
@@ -252,5 +253,9 @@ def _only_ours(path: str) -> bool:
     if Path(path).is_symlink():
         return False
     content = strict_json.read(path) if path.endswith(".json") else {}
-    benchmarks = content.get("benchmarks") if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return False
+    if content.get("kind") == KIND:
+        return True
+    benchmarks = content.get("benchmarks")
     return isinstance(benchmarks, list) and all((b.get("extra_info") or {}).get("gpuio") for b in benchmarks)

@@ -20,11 +20,14 @@ def terminal() -> tuple[int, bool]:
 
 
 def put(path: str, text: str, mode: str) -> None:
-    """Writes a file the user named.
+    """Writes a file the user named; ``-`` is standard output.
 
     Raises:
         ConfigError: it cannot be written.
     """
+    if path == "-":
+        sys.stdout.write(text)
+        return
     try:
         with Path(path).open(mode, encoding="utf-8") as out:
             out.write(text)
@@ -38,11 +41,7 @@ def put_json(path: str, content: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    text = strict_json.dumps(content, indent=1) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-    else:
-        put(path, text, "w")
+    put(path, strict_json.dumps(content, indent=1) + "\n", "w")
 
 
 def progress() -> Callable[[str], None]:

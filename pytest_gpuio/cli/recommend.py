@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--slo-p99", metavar="TIME", help="p99 latency it must keep: 2ms")
     result.add_argument("--gpus", type=int, metavar="N", help="GPUs to feed at once: cores are counted for all of them")
     result.add_argument("--metric", choices=list(METRICS), help="deciding metric instead of the phase's own")
-    result.add_argument("--markdown", metavar="FILE", help="write a cheat sheet")
+    result.add_argument("--markdown", metavar="FILE", help="write a cheat sheet (- = standard output)")
     result.add_argument("--json", metavar="FILE", help="write everything as JSON (- = standard output)")
     result.add_argument("--config-dir", metavar="FOLDER", help="write settings of known consumers into this folder")
     return result
@@ -72,15 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = recommend(runs, limits, arguments.metric)
     cpus = int((machine.get("cpu") or {}).get("cores") or 0)
     full = saturation(runs, cpus) if cpus else {}
-    if arguments.json:
-        put_json(arguments.json, recommend_data(found, full))
-    if arguments.json != "-":
-        width, colour = terminal()
-        sys.stdout.write(recommend_text(found, width, colour=colour, saturation=full))
-    if arguments.markdown:
-        put(arguments.markdown, recommend_markdown(found, machine), "w")
+    # Files first: who reads the table through a pipe that closes early still gets them.
     if arguments.config_dir:
         _write_settings(Path(arguments.config_dir), snippets(found))
+    if arguments.markdown:
+        put(arguments.markdown, recommend_markdown(found, machine), "w")
+    if arguments.json:
+        put_json(arguments.json, recommend_data(found, full))
+    if "-" not in (arguments.json, arguments.markdown):
+        width, colour = terminal()
+        sys.stdout.write(recommend_text(found, width, colour=colour, saturation=full))
     return 0 if any(one.best is not None for one in found) else 1
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 #: What can be done, each in a module of its own.
 ACTIONS: Final[Mapping[str, str]] = {
-    action: f"pytest_gpuio.cli.sweep_{action}" for action in ("plan", "run", "status", "export")
+    action: f"pytest_gpuio.cli.sweep_{action}" for action in ("plan", "run", "status", "export", "merge")
 }
 _DESCRIPTION: Final = """\
 Measures the cells of a plan, one after the other, and keeps each in a journal the moment it is done. Whatever ends a
@@ -25,6 +25,9 @@ run (Ctrl-C, kill -9, a power cut, a full disk), the same command goes on where 
 
     gpuio sweep export --journal hour.jsonl --benchmark-json hour.json --parquet hour.parquet
         At any time, also while it runs.
+
+    gpuio sweep run study --shard 2/8 --journal 2.jsonl ... ; gpuio sweep merge all.jsonl 1.jsonl 2.jsonl ...
+        A part of it on each of several hosts, and one journal of all.
 
 Plans: study (29,272 cells: four media, eight paths), hour, smoke, or a TOML file of your own.
 `gpuio sweep ACTION --help` shows each with examples.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,8 +11,9 @@ from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.measure.options import OPTIONS
 from pytest_gpuio.measure.settings import Settings, read
 from pytest_gpuio.media import classify
-from pytest_gpuio.sweep.expand import Sweep, place
+from pytest_gpuio.sweep.expand import PlannedCell, Sweep, expand, place
 from pytest_gpuio.sweep.plan import BUNDLED, Plan, load
+from pytest_gpuio.sweep.shards import Shard
 
 #: Of a pytest run only: a sweep has a journal, and gates judge exports.
 _NOT_HERE: Final = frozenset({"plan", "results", "gate", "gate-new", "gate-policy", "require", "strict"})
@@ -34,6 +36,26 @@ def add_plan(result: argparse.ArgumentParser) -> None:
             keywords["metavar"] = option.metavar
             keywords["action"] = "append" if option.repeat else "store"
         group.add_argument(option.flag_name, **keywords)
+
+
+def add_shard(result: argparse.ArgumentParser) -> None:
+    """Adds ``--shard``."""
+    result.add_argument(
+        "--shard", metavar="I/N", help="only the I-th of N parts of the plan, for one of several hosts (default: all)"
+    )
+
+
+def part_of(arguments: argparse.Namespace, sweep: Sweep) -> tuple[list[PlannedCell], Mapping[str, Any] | None]:
+    """The cells of the plan, or those of the shard that was asked for, with what a journal says of it.
+
+    Raises:
+        ConfigError: it is no shard.
+    """
+    cells = list(expand(sweep))
+    if not arguments.shard:
+        return cells, None
+    shard = Shard.parse(arguments.shard)
+    return shard.part(cells), shard.describe(cells)
 
 
 def settings_of(arguments: argparse.Namespace, plan: Plan) -> Settings:

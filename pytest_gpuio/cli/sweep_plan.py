@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pytest_gpuio.cli.output import put_json
-from pytest_gpuio.cli.sweep_options import add_plan, sweep_of
+from pytest_gpuio.cli.sweep_options import add_plan, add_shard, part_of, sweep_of
 from pytest_gpuio.core.sizes import format_size
 from pytest_gpuio.report.duration import long_duration
 from pytest_gpuio.report.numbers import si
 from pytest_gpuio.sweep.estimate import Estimate, estimate
-from pytest_gpuio.sweep.expand import Sweep, expand
+from pytest_gpuio.sweep.expand import Sweep
 from pytest_gpuio.sweep.order import arrange
 
 _EXAMPLES: Final = """\
@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "--json", metavar="FILE", nargs="?", const="-", help="write it as JSON (default: standard output)"
     )
     result.add_argument("--cells", action="store_true", help="list the cells in the order they are measured in")
+    add_shard(result)
     add_plan(result)
     return result
 
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan is None and arguments.json not in (None, "-"):
         arguments.plan, arguments.json = arguments.json, "-"  # `gpuio sweep plan --json PLAN`
     sweep = sweep_of(arguments)
-    cells = list(expand(sweep))
+    cells, _ = part_of(arguments, sweep)
     found = estimate(sweep, cells)
     ordered = arrange(cells, seed=sweep.plan.seed, block=sweep.plan.block) if arguments.cells else []
     if arguments.json:
@@ -73,6 +74,9 @@ def forecast_lines(sweep: Sweep, found: Estimate) -> Iterator[str]:
     plan = sweep.plan
     yield f"plan {plan.name}{f': {plan.title}' if plan.title else ''}\n"
     yield f"{found.cells:,} cells, about {long_duration(found.seconds)}\n"
+    if plan.adaptive is not None:
+        within = f"within {long_duration(plan.adaptive.budget_s)}" if plan.adaptive.budget_s else "in no more than that"
+        yield f"  adaptive: a first look at each, then what is still open, {within}; with --full all of it\n"
     for target, count in found.by_target.items():
         where = sweep.targets.get(target)
         place = f"{where} ({sweep.media[target]})" if where else f"{sweep.media[target]}, no path given: skipped"

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError
-from pytest_gpuio.crosscheck import account, bare, cost, gpu, open_loop, scale, speed, sweeps
+from pytest_gpuio.crosscheck import account, bare, cost, gpu, open_loop, replays, scale, speed, sweeps
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.compare import disturbed
 from pytest_gpuio.crosscheck.lab import Lab, Settings
@@ -28,6 +28,7 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *scale.EXPERIMENTS,
     *sweeps.EXPERIMENTS,
     *open_loop.EXPERIMENTS,
+    *replays.EXPERIMENTS,
 )
 
 

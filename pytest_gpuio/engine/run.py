@@ -214,8 +214,13 @@ class Run:
         check(code, why, f"a window of {count:,} groups")
         return self._window(out)
 
-    def compute_alone(self, ns: int, times: int) -> float:
+    def compute_alone(self, ns: int, times: int, *, tune: bool = False) -> float:
         """How long a kernel for a compute of ``ns`` nanoseconds takes while no window runs; mean of ``times``, ns.
+
+        Args:
+            ns: of the compute.
+            times: kernels, one after the other.
+            tune: kernels do so much more or less from then on that one would have taken ``ns``.
 
         Raises:
             EngineError: this run computes by no kernel, or the GPU failed.
@@ -223,7 +228,11 @@ class Run:
         took, why = native().ffi.new("double *"), new_why()
         if not (0 < ns < 1 << 63 and 0 < times < 1 << 32):
             raise EngineError(f"{times} computes of {ns} ns: use 1 or more of each", errno.EINVAL)
-        check(native().lib.gpuio_compute_alone(self._open, ns, times, took, why), why, f"computing for {ns:,} ns")
+        check(
+            native().lib.gpuio_compute_alone(self._open, ns, times, int(tune), took, why),
+            why,
+            f"computing for {ns:,} ns",
+        )
         return float(took[0])
 
     def _window(self, out: Any) -> Window:

@@ -252,6 +252,7 @@ def _placement(seen: Observed) -> Placement:
         "device_nodes": None if near is None else list(near),
         "worker_nodes": list(seen.nodes) or None,
         "buffer_nodes": None if buffers is None else list(buffers),
+        "real_time": bool(seen.outcome.get("real_time")),
         "distance": placed.distance,
         "evidence": placed.evidence,
     }

@@ -275,6 +275,7 @@ class CellRun:
             setup_seconds = time.monotonic() - started
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
+            compute_alone(plan, run, tune=True)
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)
@@ -515,6 +516,7 @@ class CellRun:
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
+            "real_time": _real_time(windows[0]) if windows else False,
             "surroundings": surroundings.between(around, self._surroundings())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
@@ -531,12 +533,21 @@ class CellRun:
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
 
 
-def compute_alone(plan: Plan, run: object) -> float | None:
+def compute_alone(plan: Plan, run: object, *, tune: bool = False) -> float | None:
     """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
     if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
         return None
     step = plan.replay.kernel_ns
-    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE)))
+    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE), tune=tune))
+
+
+def _real_time(window: Window) -> bool:
+    """Whether the workers run ahead of all usual tasks of their CPUs; asked while they live."""
+    try:
+        policies = [os.sched_getscheduler(result.tid) for result in window.workers if result.tid > 0]
+    except OSError:
+        return False  # those of other ranks are in processes of their own, and may have ended
+    return bool(policies) and all(policy & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO for policy in policies)
 
 
 def describe_namespace(plan: Plan) -> dict[str, Any] | None:

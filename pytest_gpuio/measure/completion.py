@@ -11,7 +11,16 @@ from pytest_gpuio.measure.totals import Totals
 from pytest_gpuio.phases.parameter import spell
 from pytest_gpuio.phases.slo import slo_report
 from pytest_gpuio.phases.stall import Stall, stall
-from pytest_gpuio.results.record import Background, Completion, Deciding, KernelSteps, Ranks, Replayed, StallRecord
+from pytest_gpuio.results.record import (
+    Background,
+    Completion,
+    Deciding,
+    KernelSteps,
+    Lag,
+    Ranks,
+    Replayed,
+    StallRecord,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +53,8 @@ def replayed(
     records, model = replay.records, replay.model
     took = np.maximum((results[:, :, _END] - results[:, :, _DUE]).astype(np.int64), 0)
     ranks = _ranks(records, results, replay.processes)
-    kernel = None not in alone_ns
-    stalls = [_stall(records, window, kernel=kernel) for window in results]
+    alone = statistics.fmean(ns for ns in alone_ns if ns is not None) if None not in alone_ns else None
+    stalls = [_stall(records, window, alone) for window in results]
     known = [one for one in stalls if one is not None]
     stalled: StallRecord | None = None
     if known:
@@ -57,7 +66,7 @@ def replayed(
             "longest_stall_s": max(one.longest_stall_s for one in known),
             "steps_per_s": statistics.fmean(one.steps_per_s for one in known),
         }
-        if kernel:
+        if alone is not None:
             stalled["kernel"] = _kernel_steps(records, results, [ns for ns in alone_ns if ns is not None])
     moved = totals.bytes / 1e9
     figures = _completion(replay, took.ravel(), len(results))
@@ -86,6 +95,8 @@ def replayed(
     }
     if background is not None:
         found["background"] = background
+    if records.timed:
+        found["lag"] = lag(records, results)
     return found
 
 
@@ -109,6 +120,27 @@ def _completion(replay: ReplaySet, took: NDArray[np.int64], windows: int) -> Com
             for name, one in told.items()
         }
     return cast("Completion", figures)
+
+
+def lag(records: Records, results: NDArray[np.uint64]) -> Lag:
+    """How late groups with a time began, after it or after what their chain made them wait for.
+
+    Args:
+        records: of which some group has a time.
+        results: as :func:`replayed` takes them.
+    """
+    import numpy as np
+
+    timed = records.time_ns >= 0
+    late = np.sort((results[:, timed, _START] - results[:, timed, _DUE]).ravel().astype(np.int64))
+    at = {share: int(late[max(0, -(-share * len(late) // 100) - 1)]) for share in (50, 99)}
+    return {
+        "groups": len(late),
+        "p50_ns": max(at[50], 0),
+        "p99_ns": max(at[99], 0),
+        "max_ns": max(int(late[-1]), 0),
+        "within_1ms": float(np.count_nonzero(late <= 1_000_000) / len(late)),
+    }
 
 
 def _background(records: Records, took: NDArray[np.int64], stalls: Sequence[Stall]) -> Background:
@@ -140,25 +172,36 @@ def _background(records: Records, took: NDArray[np.int64], stalls: Sequence[Stal
     }
 
 
-def _stall(records: Records, window: NDArray[np.uint64], *, kernel: bool) -> Stall | None:
-    """Of the slowest chain that computes; None when none does."""
+def _usual_step(records: Records) -> int:
+    """Nanoseconds: the median of those that compute."""
+    import numpy as np
+
+    return int(np.median(records.compute_ns[records.compute_ns > 0]))
+
+
+def _stall(records: Records, window: NDArray[np.uint64], alone_ns: float | None) -> Stall | None:
+    """Of the slowest chain that computes; None when none does.
+
+    Kernels are to take what they take alone: how well the given time was hit is no matter of the data path's.
+    """
     import numpy as np
 
     found: list[Stall] = []
+    wanted = records.compute_ns
+    if alone_ns is not None:
+        wanted = np.rint(records.compute_ns * (alone_ns / _usual_step(records))).astype(np.int64)
     computing = np.bincount(records.chain, weights=records.compute_ns.astype(np.float64), minlength=records.chains)
     for chain in np.flatnonzero(computing > 0)[:10_000]:
         mine = records.chain == chain
-        took = window[mine, _COMPUTE].tolist() if kernel else None
-        found.append(stall(window[mine, _CONSUME].tolist(), records.compute_ns[mine].tolist(), took))
+        took = None if alone_ns is None else window[mine, _COMPUTE].tolist()
+        found.append(stall(window[mine, _CONSUME].tolist(), wanted[mine].tolist(), took))
     return min(found, key=lambda one: (one.utilization is None, one.utilization or 0.0), default=None)
 
 
 def _kernel_steps(records: Records, results: NDArray[np.uint64], alone_ns: Sequence[float]) -> KernelSteps:
     """Of all steps of all windows, those that were to compute something."""
-    import numpy as np
-
     computes = records.compute_ns > 0
-    step = int(np.median(records.compute_ns[computes]))
+    step = _usual_step(records)
     given = float(records.compute_ns[computes].sum()) * len(results)
     took = float(results[:, computes, _COMPUTE].sum())
     alone = statistics.fmean(alone_ns)

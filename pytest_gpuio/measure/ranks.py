@@ -236,10 +236,10 @@ class RankedRun:
             scatter(results, part, numbers, window.start_ns - merged.start_ns)
         return merged
 
-    def compute_alone(self, ns: int, times: int) -> float:
+    def compute_alone(self, ns: int, times: int, *, tune: bool = False) -> float:
         """What a kernel takes on the first rank's GPU while the others do nothing; see :meth:`Run.compute_alone`."""
         assert isinstance(self._mine, Run), "no framework computes"
-        return self._mine.compute_alone(ns, times)
+        return self._mine.compute_alone(ns, times, tune=tune)
 
     def histograms(self) -> dict[str, Histogram]:
         """Of the last window, merged over ranks."""

@@ -77,6 +77,8 @@ def check_model(model: RecordModel, cell: Cell, path: DataPath, folder: Path) ->
             f"{path.name} saves and loads whole files of an application: it has no part in {cell.workload}; try "
             "pretrain/checkpoint_ranks, pretrain/checkpoint_restore or inference/cold_start."
         )
+    if path.framework and model.objects is not None:
+        model.objects(model.values)  # what it cannot do with these parameters it says
     if path.engine in (*_OTHER_ENGINES, *LIBRARIES) or path.cufile is not None:
         raise CapabilityMissing(f"{path.name} does not replay records: use another data path for {cell.workload}.")
     target = folder.parent.parent

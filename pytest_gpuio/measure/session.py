@@ -379,7 +379,7 @@ class Session:
         folder = folder_of(self._targets[cell.target], model)
         check_before_layout(subject, folder, effort)
         alignment = None
-        if path.moves_data and cell.cache == "direct":
+        if path.moves_data and (cell.cache == "direct" or path.framework):
             known = direct_alignment(nearest_existing(folder))
             alignment = None if known is None else known.offset
         replay = make_set(model, cell, alignment, effort.max_time)

@@ -296,9 +296,12 @@ class Run:
             except TargetError as error:
                 self.note(str(error))
                 continue
+            size = leftovers.model_bytes(target)
+            if not size:
+                continue
             self.note(
-                f"files of workload models take {numbers.si(leftovers.model_bytes(target))}B in "
-                f"{target / leftovers.MODELS} and stay for the next run: --gpuio-clean, or "
+                f"files of workload models take {numbers.si(size)}B in {target / leftovers.MODELS} and stay for the "
+                f"next run: --gpuio-clean, or "
                 f"gpuio clean {target} --models-only, removes them"
             )
 

@@ -49,10 +49,13 @@ def recommend_text(
     if not found:
         return "no result to recommend from\n"
     table = new_table()
-    for place_in_row, head in enumerate(HEADS):
-        table.add_column(head, overflow="fold", no_wrap=place_in_row not in _FOLDED)
-    for one in found:
-        table.add_row(*map(Text, _row(one, short=True)))
+    rows = [_row(one, short=True) for one in found]
+    for number, head in enumerate(HEADS):
+        folds = number in _FOLDED
+        longest = max(len(word) for row in (HEADS, *rows) for word in row[number].split()) if folds else None
+        table.add_column(head, overflow="fold", no_wrap=not folds, min_width=longest)
+    for row in rows:
+        table.add_row(*map(Text, row))
     lines = [render(table, width, colour=colour)]
     for one in found:
         lines.append(f"{' on '.join(place(one))}: {one.reason}\n")

@@ -14,7 +14,7 @@ from rich.text import Text
 from pytest_gpuio.report import numbers
 from pytest_gpuio.report.deciding import deciding
 from pytest_gpuio.report.labels import cut_alike, folded, short_case, shorten, within_workload
-from pytest_gpuio.results.record import CellRecord, Cpu, GateClass, failed_gates
+from pytest_gpuio.results.record import CellRecord, GateClass, failed_gates
 from pytest_gpuio.results.run_file import Void
 
 #: Blanks between columns; the box draws one of them.
@@ -148,10 +148,10 @@ def _row(record: CellRecord, case: str) -> tuple[str, ...]:
     )
 
 
-def _cores(cpu: Cpu) -> str:
-    """Cores used; where pollers reserve more than 5 % beyond, ``used/reserved``."""
+def _cores(cpu: Mapping[str, Any]) -> str:
+    """Cores used; where pollers reserve more than 5 % beyond, ``used/reserved``; unknown in an imported cell."""
     used, reserved = cpu["cores_used"], cpu["cores_reserved"]
-    if reserved > (1 + _RESERVED_SHOWN) * used:
+    if used is not None and reserved is not None and reserved > (1 + _RESERVED_SHOWN) * used:
         return f"{numbers.cores(used)}/{numbers.cores(reserved)}"
     return numbers.cores(used)
 

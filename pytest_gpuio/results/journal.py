@@ -218,6 +218,10 @@ class Journal:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             remedy = " Make room and go on: all entries before this one are kept." if full else ""
             raise GpuioError(f"journal {self.path} cannot be written: {error.strerror}.{remedy}") from error
+        except KeyboardInterrupt:
+            # It may have come before the whole line was written, and more lines may follow.
+            os.ftruncate(self._fd, self._size)
+            raise
         self._size += len(line)
 
     def sync(self) -> None:

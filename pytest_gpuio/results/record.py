@@ -271,6 +271,7 @@ class Placement(TypedDict):
     requested: str
     worker_cpus: list[int]
     irq_cpus: list[int] | None
+    real_time: NotRequired[bool]
     device_nodes: list[int] | None
     worker_nodes: list[int] | None
     buffer_nodes: list[int] | None
@@ -403,6 +404,16 @@ class Background(TypedDict):
     durable_s: float
 
 
+class Lag(TypedDict):
+    """How late groups with an intended start began; ``within_1ms`` is the share of them that were not later."""
+
+    groups: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    within_1ms: float
+
+
 class KernelSteps(TypedDict):
     """Steps that kernels on the GPU computed, timed by the GPU.
 
@@ -422,8 +433,8 @@ class KernelSteps(TypedDict):
 class StallRecord(TypedDict):
     """The emulated accelerator of the chain that fared worst.
 
-    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step. Without
-    ``kernel`` computing was time that passed.
+    ``utilization`` is as MLPerf Storage defines it: compute over running time without the first step; with ``kernel``
+    compute is what the steps take alone, without it computing was time that passed.
     """
 
     utilization: float | None
@@ -484,6 +495,7 @@ class Replayed(TypedDict):
     cpu_s_per_gb: float | None
     deciding: Deciding
     background: NotRequired[Background]
+    lag: NotRequired[Lag]
 
 
 class LongestWait(TypedDict):

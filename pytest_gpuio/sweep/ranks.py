@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -303,6 +304,8 @@ def serve(wire: Wire) -> None:
     Raises:
         RankLost: rank 0 is gone, or silent for an hour.
     """
+    # Rank 0 judges a Ctrl-C, which the terminal sends to all.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire.send(0, Message(0, "hello", this_rank(wire.rank)))
     sessions: dict[int, OneOfMany] = {}
     with ExitStack() as stack:

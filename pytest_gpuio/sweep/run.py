@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pytest_gpuio import datapaths, phases
 from pytest_gpuio.core.cell import Cell
-from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError, TargetError
+from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, GpuioError, RankLost, TargetError
 from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.measure.effort import Effort
 from pytest_gpuio.measure.prepare import Subject
@@ -26,7 +26,9 @@ from pytest_gpuio.sweep.identity import changes, identity, key_of, series_of
 from pytest_gpuio.sweep.journal import EndReason, SweepJournal
 from pytest_gpuio.sweep.order import Step, arrange, steps
 from pytest_gpuio.sweep.plan import Environment
+from pytest_gpuio.sweep.ranks import RankSession
 from pytest_gpuio.sweep.stop import Stop
+from pytest_gpuio.sweep.wire import Wire
 
 Fate = Literal["cell", "void", "failure", "skip"]
 
@@ -86,6 +88,8 @@ class Runner:
         progress: is told everything.
         stop: says when somebody wants it to end.
         cells: a part of the plan's; None = all.
+        part: what the journal shall say of such a part, see :meth:`~pytest_gpuio.sweep.shards.Shard.describe`.
+        wire: to other ranks, on all of which each cell is measured; None = here alone.
     """
 
     def __init__(
@@ -96,15 +100,20 @@ class Runner:
         progress: Progress,
         stop: Stop,
         cells: Sequence[PlannedCell] | None = None,
+        part: Mapping[str, Any] | None = None,
+        wire: Wire | None = None,
     ) -> None:
         self._sweep, self._media, self._journal = sweep, media, journal
         self._progress, self._stop = progress, stop
         self._cells = list(expand(sweep)) if cells is None else list(cells)
-        self._identity = identity(sweep, media)
+        self._part, self._wire = part, wire
+        self._identity = identity(sweep, media) | ({} if wire is None else {"ranks": wire.size})
         self.series = series_of(self._identity)
         self._sessions: dict[str, Session] = {}
         self._prepared: str | None = None
         self._broken: dict[str, int] = {}
+        #: Windows of the next cell; None = as the effort says.
+        self._windows: int | None = None
         self.tally = Tally(cells=len(self._cells))
 
     def run(self) -> EndReason:
@@ -164,6 +173,7 @@ class Runner:
             "cells": tally.cells,
             "left": tally.left,
             "measured": tally.measured,
+            **({} if self._part is None else {"shard": dict(self._part)}),
             "targets": {name: str(path) for name, path in self._sweep.targets.items()},
         }
         self._journal.start(self.series, self._identity, started)
@@ -246,17 +256,23 @@ class Runner:
         except (CapabilityMissing, ConfigError) as error:
             if is_cell:
                 self._skipped(step, key, str(error))
+        except RankLost:
+            raise
         except GpuioError as error:
             self._not_measured(step, key, "failure", str(error), error)
         else:
             self._broken.pop(cell.target, None)
             if is_cell:
-                self._journal.cell(key, record)
-                self._count("cell")
-                self.tally.left -= 1
+                self._kept(step, key, record)
             else:
                 self._journal.between("baseline", record)
             self._progress.finished(step, "cell", "", record, self.tally)
+
+    def _kept(self, step: Step, key: str, record: CellRecord) -> None:  # noqa: ARG002 - for runners that look at it
+        """A cell was measured."""
+        self._journal.cell(key, record)
+        self._count("cell")
+        self.tally.left -= 1
 
     def _not_measured(
         self, step: Step, key: str, kind: Literal["void", "failure"], text: str, error: GpuioError
@@ -289,8 +305,9 @@ class Runner:
     def _measure(self, planned: PlannedCell) -> CellRecord:
         cell = planned.cell
         subject = Subject(
-            cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(planned.arrivals)
-        )
+            cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(planned.arrivals),
+            self._windows,
+        )  # fmt: skip
         return self._session(planned).measure(subject, self._note)
 
     def _note(self, values: Mapping[str, Any]) -> None:
@@ -307,6 +324,9 @@ class Runner:
         return self._sessions[environment.name]
 
     def _new_session(self, effort: Effort, environment: Environment) -> Session:
+        if self._wire is not None:
+            patience = self._sweep.settings.lock_timeout
+            return RankSession(self._wire, effort, self._sweep.targets, patience, environment.variables)
         return Session(effort, self._sweep.targets, self._media, environment.variables)
 
     def _precondition(self, step: Step) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -43,4 +44,6 @@ class Stop:
             raise KeyboardInterrupt
         self.asked = True
         name = signal.Signals(number).name
-        self._tell(f"{name}: stopping when the running cell is done; once more stops now and loses that cell")
+        # It may have come in the middle of a line that is being told; then there is no telling another.
+        with contextlib.suppress(RuntimeError):
+            self._tell(f"{name}: stopping when the running cell is done; once more stops now and loses that cell")

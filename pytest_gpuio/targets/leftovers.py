@@ -92,7 +92,8 @@ def find(target: Path) -> tuple[Leftover, ...]:
 
 def model_bytes(target: Path) -> int:
     """Bytes on the medium that files of models take below a target; quick, nothing is opened."""
-    return sum(found.st_blocks * 512 for path in _below(target / MODELS) if (found := _regular(path)) is not None)
+    files = (path for path in _below(target / MODELS) if path.name != _TAG)
+    return sum(found.st_blocks * 512 for path in files if (found := _regular(path)) is not None)
 
 
 def remove(leftovers: Sequence[Leftover], target: Path) -> int:

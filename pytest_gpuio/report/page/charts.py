@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +26,6 @@ _TIME_LABELS: Final = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, '~r') + ' s' : datum.value >= 1e3 ? "
     "format(datum.value / 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' us'"
 )
-_TIME: Final[Spec] = {"labelExpr": _TIME_LABELS, "tickCount": 5, "labelOverlap": "greedy"}
 #: The other axes of a curve along the depth.
 _SERIES: Final = ("machine", *SITUATION, "path", "bs", "jobs", "cache", "durability", "gpus")
 
@@ -84,6 +84,15 @@ _CELL_TIP: Final = _tip(
     ("workload", "workload"), ("label", "cell"), ("gbs", "GB/s"), ("iops", "IOPS"), ("p99_us", "p99 (us)"),
     ("reserved", "cores"), ("per_core", "GB/s per core"), ("flags", "flags"),
 )  # fmt: skip
+
+
+def _time_axis(values: Iterable[float | None]) -> Spec:
+    """An axis in microseconds with its labels at powers of ten, where there are few at halves of them as well."""
+    known = [value for value in values if value]
+    ends = [math.log10(end) for end in (min(known, default=1.0), max(known, default=1.0))]
+    steps = (1, 2, 5) if ends[1] - ends[0] < 2 else (1,)
+    ticks = [10.0**power * step for power in range(math.floor(ends[0]), math.ceil(ends[1]) + 1) for step in steps]
+    return {"labelExpr": _TIME_LABELS, "values": ticks, "labelOverlap": "greedy"}
 
 
 def _detail(names: Sequence[str]) -> list[Spec]:
@@ -209,7 +218,7 @@ def _load(data: PageData) -> Chart | None:
                 "encoding": {
                     "x": {"field": "gbs", "type": "quantitative", "title": "GB/s"},
                     "y": {"field": "p99_us", "type": "quantitative", "title": "p99", "scale": {"type": "log"},
-                          "axis": _TIME},
+                          "axis": _time_axis(row["p99_us"] for row in data.cells)},
                     "order": {"field": "qd", "type": "quantitative"},
                     "detail": _detail(_SERIES), "tooltip": _CELL_TIP, **_by_path(data, line=True),
                 },
@@ -281,7 +290,7 @@ def _latency(data: PageData) -> Chart | None:
                   "axis": {"values": [2, 10, 100, 1000, 10000],
                            "labelExpr": "'p' + format(100 * (1 - 1 / datum.value), '.2~f')"}},
             "y": {"field": "us", "type": "quantitative", "scale": {"type": "log"}, "title": "latency",
-                  "axis": _TIME},
+                  "axis": _time_axis(row["us"] for row in data.latency)},
             "detail": _detail(("machine", "case")),
             "tooltip": _tip(("cell", "cell"), ("share", "percentile"), ("us", "us")),
             **_by_path(data, line=True),

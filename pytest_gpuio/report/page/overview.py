@@ -75,7 +75,8 @@ def cheat_sheet(found: Mapping[str, Sequence[Recommendation]], colours: Mapping[
     if not any(found.values()):
         return ""
     parts = [
-        '<p class="dim">Which data path to use, by what decides its phase; settled results only. '
+        '<p class="dim">Which data path to use, by what decides its phase (throughput, or what is named); settled '
+        "results only. "
         f"{html.escape(GAINS)}</p>"
     ]
     for machine, own in found.items():
@@ -86,7 +87,7 @@ def cheat_sheet(found: Mapping[str, Sequence[Recommendation]], colours: Mapping[
 
 
 _HEADS: Final = (
-    ("workload", ""), ("on", ""), ("use", ""), ("decided by", ""), ("GB/s of ceiling", ""),
+    ("workload", ""), ("on", ""), ("use", ""), ("GB/s of ceiling", ""),
     ("cores", "number"), ("CPU s/GB", "number"), ("relative", ""), ("absolute", "number"), ("how sure", ""),
 )  # fmt: skip
 
@@ -108,7 +109,9 @@ def _sheet(found: Sequence[Recommendation], colours: Mapping[str, str]) -> str:
 
 def _cells(one: Recommendation, colours: Mapping[str, str]) -> Iterable[str]:
     name, where = place(one)
-    yield _td(html.escape(name.partition("/")[2] or name))
+    # Throughput decides where nothing is said, and its value stands in the row anyway.
+    decided = "" if one.metric == "bytes_per_s" else f'<br><span class="dim">{html.escape(value_words(one))}</span>'
+    yield _td(html.escape(name.partition("/")[2] or name) + decided)
     yield _td(html.escape(where))
     if one.best is None:
         yield f'<td colspan="{len(_HEADS) - 3}" class="dim">{html.escape(one.reason)}</td>'
@@ -120,7 +123,6 @@ def _cells(one: Recommendation, colours: Mapping[str, str]) -> Iterable[str]:
         f'<span class="dot" style="background:{colour}"></span><strong>{html.escape(best.datapath)}</strong> '
         f"{html.escape(geometry(best))}"
     )
-    yield _td(html.escape(value_words(one)))
     share = 0.0 if not one.ceiling else min(1.0, best.bytes_per_s / one.ceiling)
     base = 0.0 if not one.ceiling or one.baseline is None else min(1.0, one.baseline.bytes_per_s / one.ceiling)
     tick = f'<i style="left:{base:.1%}"></i>' if base else ""

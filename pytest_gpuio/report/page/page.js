@@ -17,13 +17,16 @@
   let first = 0;
   let shown = [];
 
+  // How far it is: the table stands, what is in sight is drawn, all is drawn.
+  const ready = (state) => { root.dataset.ready = state; performance.mark(`ready ${state}`); };
+
   // ---- theme: the system's unless chosen here
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const setTheme = (dark) => { root.dataset.theme = dark ? "dark" : "light"; };
   setTheme(system.matches);
   document.getElementById("theme").addEventListener("click", () => { setTheme(root.dataset.theme !== "dark"); redraw(); });
   system.addEventListener("change", (event) => { setTheme(event.matches); redraw(); });
-  if (!form) { root.dataset.ready = "all"; return; } // nothing was measured: there are tables only
+  if (!form) { ready("all"); return; } // nothing was measured: there are tables only
 
   function config(shapes) {
     const style = getComputedStyle(root);
@@ -88,14 +91,14 @@
   function drawRest() {
     const next = page.charts.find((chart) => !views.has(chart.name));
     if (next) idle(async () => { await draw(next); drawRest(); });
-    else root.dataset.ready = "all";
+    else ready("all");
   }
   const near = new IntersectionObserver(async (seen) => {
     for (const { isIntersecting, target } of seen) {
       const chart = isIntersecting && page.charts.find((one) => placeOf(one) === target);
       if (chart) await draw(chart);
     }
-    if (root.dataset.ready === "table") { root.dataset.ready = "charts"; drawRest(); }
+    if (root.dataset.ready === "table") { ready("charts"); drawRest(); }
   }, { rootMargin: "100px" });
   async function redraw() {
     // Shapes take their colours from the page; what was painted is painted again.
@@ -214,7 +217,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
 
   table();
-  root.dataset.ready = "table";
+  ready("table");
   for (const chart of page.charts) near.observe(placeOf(chart));
-  if (!page.charts.length) root.dataset.ready = "all";
+  if (!page.charts.length) ready("all");
 })();

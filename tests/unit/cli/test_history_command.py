@@ -100,3 +100,16 @@ def test_pruning_asks_first_and_spares_what_is_not_ours(store, tmp_path, capsys)
 def test_mistakes_are_named(capsys, more, told):
     assert main(["history", *more]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_results_files_of_ours_are_pruned_too_and_json_stays_json(record, tmp_path, capsys):
+    for day in (1, 2, 3):
+        content = {"schema": 1, "kind": "gpuio-results", "created": f"2026-01-0{day}T00:00:00Z", "cells": [record()],
+                   "machine": {"id": "m"}}  # fmt: skip
+        (tmp_path / f"r{day}.json").write_text(json.dumps(content))
+    assert main(["history", str(tmp_path), "--keep", "1", "--yes", "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["metric"], told["unit"], [run["cells"] for run in told["runs"]]) == ("bytes_per_s", "B/s", [1, 1, 1])
+    assert err.count("removed ") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["r3.json"]

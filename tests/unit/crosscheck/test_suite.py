@@ -120,6 +120,7 @@ def test_every_line_of_the_issue_is_claimed_once():
         "cell-start": "<= 250", "collect-time": "<= 5", "collect-memory": "<= 300", "session-memory": "<= 400",
         "session-end": "<= 15", "open-waiting": "<= 0.1", "open-waiting-lag": "<= 100", "open-spinning": "<= 0.1",
         "open-spinning-lag": "<= 30", "sweep-rate": ">= 3", "sweep-share": ">= 0.95", "sweep-memory": "<= 300",
+        "trace-expand": "<= 1", "trace-start": ">= 99",
         "sweep-resume": "<= 5", "sweep-export": "<= 15", "sweep-export-memory": "<= 100",
     }  # fmt: skip
     assert {name: targets.get(name) for name in expected} == expected

@@ -53,6 +53,41 @@ def test_ten_thousand_a_second(spec, clock: Clock, pool: Pool, wait):
     assert 0.0 < window.mean_in_flight <= window.max_in_flight <= spec.depth
 
 
+def may_be_real_time() -> bool:
+    """Whether the kernel lets this process have what workers ask for."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("changed", "real_time"),
+    [({}, True), ({"arrival_wait": "spin"}, False), ({"arrivals": None}, False)],
+    ids=["sleeps", "spins", "closed"],
+)
+def test_only_workers_that_sleep_until_arrivals_run_ahead_of_usual_tasks(
+    target, clock: Clock, pool: Pool, changed, real_time
+):
+    spec = RunSpec(
+        engine="psync", fd=target(), depth=1, order="random", region_bytes=4 * MIB, pattern_seed=7,
+        arrivals=every(100_000, 100), timeout_s=60,
+    )  # fmt: skip
+    allowed = may_be_real_time()
+    with Run(replace(spec, **changed), clock, pool) as run:
+        (worker,) = run.window(100).workers
+        policy = os.sched_getscheduler(worker.tid)
+    wanted = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK if real_time and allowed else os.SCHED_OTHER
+    assert policy == wanted
+    # The thread that waits for it, and later runs without arrivals, are as they were.
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
 def test_littles_law_holds_for_arrivals(spec, clock: Clock, pool: Pool):
     """In one of five windows: so little is in flight that one loss of the CPU between two stamps is more than that."""
     ratios = []

@@ -149,8 +149,8 @@ def test_a_kernels_steps_are_judged_by_what_the_gpu_said_they_took() -> None:
     found = replayed(as_set(records, deciding="utilization"), window, totals(12288, 0.05), 0.1, (10.0 * MS, 10.2 * MS))
     stalled = found["stall"]
     assert stalled is not None
-    # As given, over the time behind the first step: 20 of 17 + 12 + 6 ... = 47 - 17.
-    assert stalled["utilization"] == pytest.approx(20 / 30)
+    # Two steps as they take alone, over the time behind the first one.
+    assert stalled["utilization"] == pytest.approx(2 * 10.1 / (47 - 17))
     assert stalled["stall_s"] == pytest.approx(0.006)
     kernel = stalled["kernel"]
     assert (kernel["step_ns"], kernel["given_s"], kernel["took_s"]) == (10 * MS, 0.03, 0.036)
@@ -235,3 +235,14 @@ def test_what_saves_in_the_background_cost_the_steps() -> None:
     # Slowest rank of each save: 30, 80 and 60 ms.
     assert found["background"]["durable_s"] == pytest.approx(0.005 + 0.060)
     assert found["deciding"] == {"metric": "stall", "value": pytest.approx(0.025), "unit": "s", "better": "lower"}
+
+
+def test_how_late_timed_groups_began() -> None:
+    records = Records.build(Files.of({"a": 1 << 20}), offset=np.arange(4) * 4096, length=4096, time_ns=[0, 5, 9, 9])
+    window = np.array(
+        [[(0, 0, 9, 9), (5, 900_005, 10**6, 10**6), (9, 2_000_009, 3 * MS, 3 * MS), (9, 9, 99, 99)]], np.uint64
+    )
+    found = replayed(as_set(records), window, totals(16384, 0.1), 0.1)
+    assert found["lag"] == {
+        "groups": 4, "p50_ns": 0, "p99_ns": 2_000_000, "max_ns": 2_000_000, "within_1ms": 0.75,
+    }  # fmt: skip

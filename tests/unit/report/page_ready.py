@@ -108,16 +108,12 @@ def ready(page_file, chromium):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.add_init_script(
-            "window.when = {}; new MutationObserver(() => { const state = document.documentElement.dataset.ready;"
-            " if (state && !(state in when)) when[state] = performance.now(); })"
-            ".observe(document.documentElement, {attributes: true, attributeFilter: ['data-ready']})"
-        )
         page.goto(page_file.as_uri())
         page.wait_for_selector("html[data-ready=all]", timeout=120_000)
-        when = page.evaluate("window.when")
+        marks = page.evaluate("performance.getEntriesByType('mark').map((mark) => [mark.name, mark.startTime])")
         browser.close()
-    return when.get("charts", math.nan), when["all"]
+    when = dict(marks)
+    return when["ready charts"], when["ready all"]
 
 
 if __name__ == "__main__":

@@ -110,3 +110,17 @@ def test_the_command_and_that_nothing_is_recommended_from_it(tmp_path, capsys):
     other.write_text('{"mine": 1}')
     assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(other)]) == 2
     assert json.loads(other.read_text()) == {"mine": 1}
+
+
+def test_imported_cells_stand_in_every_table(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["import", "fio", str(DATA / "psync.json"), "-o", str(out), "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], len(told["cells"]), told["left_out"], told["lacks"]) == ("gpuio-import", 1, [], list(LACKS))
+    assert main(["report", str(out), "--markdown", "-"]) == 0
+    assert "| micro/randread fio:psync unknown target.dat 4k qd1 |" in capsys.readouterr().out
+    assert main(["report", str(out), "--json", "-"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (cell["imported"], cell["reserved"], cell["per_core"]) == (True, None, None)
+    assert main(["history", str(out), "--csv", str(tmp_path / "all.csv")]) == 0
+    assert main(["recommend", str(out)]) == 1

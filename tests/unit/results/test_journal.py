@@ -239,3 +239,21 @@ def test_a_line_without_its_own_sync_is_synced_with_the_next(path, monkeypatch):
         out.append("skip", {}, sync=False)
         out.sync()
         assert synced == [3, 4]
+
+
+def test_an_interrupt_inside_a_line_leaves_no_part_of_it(path, monkeypatch):
+    out, _ = Journal.go_on(path)
+    with out:
+        out.append("cell", {"n": 1}, key="01")
+        write = os.write
+
+        def half(fd, data):
+            write(fd, bytes(data)[:10])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "write", half)
+        with pytest.raises(KeyboardInterrupt):
+            out.append("cell", {"n": 2}, key="02")
+        monkeypatch.undo()
+        out.append("end", {})
+    assert [line.kind for line in journal.scan(path)] == ["cell", "end"]

@@ -114,7 +114,9 @@ OPTIONAL = {
     "effective": {"route"},
     "gate_policy": {"metric", "min_effect", "ignore"},
     "axes": {"gpus", "ranks"},
-    "replay": {"background"},
+    "replay": {"background", "lag"},
+    "completion": {"requests", "ttft_share", "ttft_share_p50", "stages"},
+    "placement": {"real_time"},
     "stall": {"kernel"},
     # Of the GPUs' shares.
     "items": {"distance", "evidence"},
@@ -130,7 +132,7 @@ def test_objects_are_closed_and_complete_except_free_maps():
             assert set(schema.get("required", ())) == required, place
         else:
             free.append(place.split(".")[-1] if not place.endswith("items") else place.split(".")[-2])
-    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "over_ms", "parameters", "settings"]
+    assert sorted(set(free)) == ["devices", "elsewhere", "machine", "over_ms", "parameters", "settings", "stages"]
 
 
 def test_the_golden_record_is_valid(record):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from pytest_gpuio.results import journal
@@ -85,25 +86,26 @@ def cells_in(path):
 
 
 def test_killed_at_random_moments_and_resumed_nothing_is_lost_or_doubled(plan, tmp_path):
-    cheap = plan(depths=5 * max(KILLS, 4))
+    cheap = plan(depths=3 * max(KILLS, 6))
     whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
     run(cheap, whole)
     chance = random.Random(KILLS)
     kept = 0
     for kill in range(KILLS):
-        process = subprocess.Popen(command(cheap, torn), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with (tmp_path / "errors.txt").open("wb") as errors:
+            process = subprocess.Popen(command(cheap, torn), stdout=subprocess.DEVNULL, stderr=errors)
         if kill % 4:
             # Most kills hit the measuring, some the start.
             wait_for(lambda: cells_in(torn) > kept or process.poll() is not None, "a cell")  # noqa: B023
-        time.sleep(chance.uniform(0.0, 0.3))
+        time.sleep(chance.uniform(0.0, 0.15))
         process.kill()
-        assert process.wait(60) in (-signal.SIGKILL, 0)
+        assert process.wait(60) == -signal.SIGKILL, (tmp_path / "errors.txt").read_text()
         if torn.exists():
             kept = cells_in(torn)
     assert 0 < len(keys(torn)) < len(keys(whole))
     run(cheap, torn)
     assert sorted(keys(torn)) == sorted(keys(whole))
-    assert len(set(keys(torn))) == len(keys(torn)) == 4 * 5 * max(KILLS, 4)
+    assert len(set(keys(torn))) == len(keys(torn)) == 4 * 3 * max(KILLS, 6)
     assert exported(torn) == exported(whole)
     assert read_status(torn).series[-1].runs > 1
 
@@ -157,6 +159,20 @@ def test_a_second_runner_is_refused_and_the_first_finishes_its_cell_when_told_to
     assert (status.running, status.series[-1].ended) == (False, "stopped")
     assert 0 < status.series[-1].measured < 240
     assert status.series[-1].left == 240 - status.series[-1].measured
+
+
+def test_a_measuring_child_that_is_killed_costs_one_try_of_one_cell(plan, tmp_path):
+    slow, path = plan(length="100ms", depths=8), tmp_path / "j.jsonl"
+    with subprocess.Popen(command(slow, path), stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: cells_in(path) > 1, "a cell")
+        children = psutil.Process(process.pid).children()
+        (measuring,) = [child for child in children if child.cmdline()[-2] == "posix"]
+        measuring.kill()
+        told = process.communicate(timeout=100)[1]
+    assert process.returncode == 0, told
+    assert "killed by SIGKILL" in told
+    assert [line.kind for line in journal.scan(path)].count("failure") == 1
+    assert len(set(keys(path))) == len(keys(path)) == 32
 
 
 def test_a_second_signal_stops_at_once_and_leaves_a_sound_journal(plan, tmp_path):
