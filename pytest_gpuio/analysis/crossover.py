@@ -20,6 +20,8 @@ Axis = Literal["bs", "qd", "jobs", "gpus"]
 
 #: Axes a crossover is looked for along: those with an order.
 CROSSOVER_AXES: Final[tuple[Axis, ...]] = ("bs", "qd", "jobs", "gpus")
+#: Paths with one request in flight per job, which have no depth to compare at.
+SYNCHRONOUS: Final = frozenset({"psync", "mmap", "dax", "gds", "gds_compat", "torch_save", "torch_dcp", "safetensors"})
 #: A point is decided by the sign-flip test over processes at this level: six of six, or nearly all of more.
 POINT_P: Final = 0.02
 
@@ -136,6 +138,8 @@ def shown(axis: Axis, x: int) -> str:
 def from_runs(runs: Sequence[RunFile], a: str, b: str, axis: Axis, metric: Metric) -> list[Crossover]:
     """Crossovers in existing results: one per situation that both paths were measured in.
 
+    A synchronous path has one request in flight; it is compared with the other one's cells of every depth.
+
     Args:
         runs: each is one process, and gives one difference per place.
         a: one data path (effective).
@@ -146,28 +150,51 @@ def from_runs(runs: Sequence[RunFile], a: str, b: str, axis: Axis, metric: Metri
     Raises:
         ConfigError: no run measured both.
     """
-    found: dict[tuple[tuple[str, Any], ...], dict[int, list[float]]] = {}
-    sign = 1.0 if metric.better == "higher" else -1.0
+    found: dict[_Situation, dict[int, list[float]]] = {}
     for run in runs:
-        levels: dict[tuple[tuple[str, Any], ...], dict[int, dict[str, float]]] = {}
-        for record in run.cells.values():
-            path = record["effective"]["datapath"]
-            logs = metric.logs(record)
-            if path in (a, b) and logs and axis in record["axes"]:
-                rest = {k: v for k, v in record["axes"].items() if k not in ("datapath", axis)}
-                key = (("suite", record["suite"]), *rest.items())
-                places = levels.setdefault(key, {}).setdefault(int(record["axes"][axis]), {})
-                places[path] = sign * statistics.median(logs)
-        for key, by_x in levels.items():
-            for x, both in by_x.items():
-                if a in both and b in both:
-                    found.setdefault(key, {}).setdefault(x, []).append(both[a] - both[b])
+        for situation, levels in _levels(run, (a, b), axis, metric).items():
+            both = [levels.get(path, {}) for path in (a, b)]
+            for place in sorted(both[0].keys() | both[1].keys()):
+                at = [_at(path, own, place, axis) for path, own in zip((a, b), both, strict=True)]
+                if at[0] is not None and at[1] is not None:
+                    x, qd = place
+                    key = situation if axis == "qd" else (*situation, ("qd", qd))
+                    found.setdefault(key, {}).setdefault(x, []).append(at[0] - at[1])
     if not found:
         raise ConfigError(f"no run measured both {a} and {b} with equal {', '.join(_others(axis))}.")
     return [
         find(a, b, axis, metric.name, [Point(x, tuple(values)) for x, values in by_x.items()], dict(key))
         for key, by_x in found.items()
     ]
+
+
+_Situation = tuple[tuple[str, Any], ...]
+#: A value of the axis, and a depth.
+_Place = tuple[int, int]
+
+
+def _levels(
+    run: RunFile, paths: tuple[str, str], axis: Axis, metric: Metric
+) -> dict[_Situation, dict[str, dict[_Place, float]]]:
+    """The metric's level (larger is better) by situation, path and place."""
+    sign = 1.0 if metric.better == "higher" else -1.0
+    levels: dict[_Situation, dict[str, dict[_Place, float]]] = {}
+    for record in run.cells.values():
+        path, axes = record["effective"]["datapath"], record["axes"]
+        logs = metric.logs(record)
+        if path in paths and logs and axis in axes:
+            rest = {name: value for name, value in axes.items() if name not in ("datapath", "qd", axis)}
+            place = int(axes[axis]), int(axes["qd"])
+            situation = (("suite", record["suite"]), *rest.items())
+            levels.setdefault(situation, {}).setdefault(path, {})[place] = sign * statistics.median(logs)
+    return levels
+
+
+def _at(path: str, levels: Mapping[_Place, float], place: _Place, axis: Axis) -> float | None:
+    """A path's level at a place; that of a synchronous one where it has a single request in flight."""
+    if path in SYNCHRONOUS and place not in levels:
+        return levels.get((1 if axis == "qd" else place[0], 1))
+    return levels.get(place)
 
 
 def _others(axis: str) -> list[str]:

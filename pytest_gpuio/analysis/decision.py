@@ -109,7 +109,7 @@ def decide(
     def result(verdict: Outcome, reason: str, candidate: Direction | None = None, confirmed: bool = False) -> Decision:
         centre = pseudomedian([b - a for a, b in zip(old, fresh, strict=True)]) if paired else shift(old, fresh)
         return Decision(
-            verdict, candidate, reason, math.expm1(centre), both.p, interval, least, floor,
+            verdict, candidate, reason, math.expm1(centre), both.p if both.tested else None, interval, least, floor,
             (len(all_old), len(all_new)), confirmed,
         )  # fmt: skip
 
@@ -144,11 +144,12 @@ def noise_floor(baseline: Sessions) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One comparison: effect (positive = worse), its direction and p-value, and what was lacking for a test."""
+    """One comparison: effect (positive = worse), direction and p-value (1 untested), and what it lacks to decide."""
 
     effect: float
     p: float
     lacking: str | None = None
+    tested: bool = True
 
     @property
     def direction(self) -> Direction:
@@ -159,7 +160,7 @@ def _look_pairs(old: Sequence[float], new: Sequence[float]) -> _Look:
     differences = [b - a for a, b in zip(old, new, strict=True)]
     if len(differences) < LEAST_PAIRS:
         effect = pseudomedian(differences) if differences else 0.0
-        return _Look(effect, 1.0, f"{len(differences)} pairs of runs: {LEAST_PAIRS} are needed")
+        return _Look(effect, 1.0, f"{_count(differences, 'pair')} of runs: {LEAST_PAIRS} are needed", tested=False)
     effect = pseudomedian(differences)
     return _Look(effect, sign_flip_p([value if effect > 0 else -value for value in differences]))
 
@@ -167,12 +168,18 @@ def _look_pairs(old: Sequence[float], new: Sequence[float]) -> _Look:
 def _look_back(old: Sequence[float], new: Sequence[float]) -> _Look:
     effect = shift(old, new)
     if len(old) < LEAST_BASELINE:
-        return _Look(effect, 1.0, f"{len(old)} baseline runs of this host: {LEAST_BASELINE} are needed")
+        return _Look(
+            effect, 1.0, f"{_count(old, 'baseline run')} of this host: {LEAST_BASELINE} are needed", tested=False
+        )
     flip = 1.0 if effect > 0 else -1.0
     if len(new) < LEAST_NEW:
         p = prediction_p([flip * value for value in old], flip * statistics.median(new))
-        return _Look(effect, p, f"{len(new)} new run{'s' * (len(new) > 1)}: {LEAST_NEW} are needed for a verdict")
+        return _Look(effect, p, f"{_count(new, 'new run')}: {LEAST_NEW} are needed for a verdict")
     return _Look(effect, permutation_p([flip * value for value in old], [flip * value for value in new]))
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
 def _medians(sessions: Sessions, sign: float) -> list[float]:

@@ -19,6 +19,8 @@ Verdict = Literal["SLOWER", "FASTER", "SAME", "AMBIGUOUS", "NEW", "MISSING", "VO
 
 #: Verdicts that make the gate fail.
 FAILING: Final[frozenset[Verdict]] = frozenset({"SLOWER", "MISSING", "VOID"})
+#: Those that make a strict gate fail as well.
+_UNDECIDED: Final[frozenset[Verdict]] = frozenset({"AMBIGUOUS", "INCOMPARABLE"})
 #: Most telling first, the order of tables.
 ORDER: Final[tuple[Verdict, ...]] = (
     "SLOWER", "VOID", "MISSING", "INCOMPARABLE", "AMBIGUOUS", "FASTER", "NEW", "SAME",
@@ -61,6 +63,7 @@ class GateReport:
         baseline, new, confirm: paths of the runs.
         findings: in order of cases and metrics.
         ignored: cases the policy leaves out.
+        strict: what could not be decided or compared fails, too.
     """
 
     mode: Mode
@@ -69,15 +72,16 @@ class GateReport:
     confirm: tuple[str, ...]
     findings: tuple[Finding, ...]
     ignored: tuple[str, ...] = ()
+    strict: bool = False
 
-    def status(self, *, strict: bool = False) -> int:
-        """Exit status: 0 passed, 1 failed, 3 cases are to be run again, 4 nothing could be compared.
+    def fails(self, finding: Finding) -> bool:
+        """Whether this finding makes the gate fail."""
+        return finding.verdict in FAILING or (self.strict and finding.verdict in _UNDECIDED)
 
-        Args:
-            strict: what could not be decided or compared fails, too.
-        """
+    def status(self) -> int:
+        """Exit status: 0 passed, 1 failed, 3 cases are to be run again, 4 nothing could be compared."""
         verdicts = {finding.verdict for finding in self.findings}
-        if verdicts & FAILING or (strict and verdicts & {"AMBIGUOUS", "INCOMPARABLE"}):
+        if any(map(self.fails, self.findings)):
             return FAILED
         if self.reruns():
             return RERUN

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pytest_gpuio.analysis.metrics import METRICS, Metric
+from pytest_gpuio.analysis.metrics import METRICS, Metric, told
 from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile
 
@@ -26,7 +26,7 @@ BASELINES: Final = ("psync", "libaio")
 #: Differences below it are never called decided, however steady the runs were.
 LEAST_MARGIN: Final = 0.03
 #: Paths that move no data, or are not what they claim: never recommended.
-_NEVER: Final = frozenset({"null"})
+NEVER: Final = frozenset({"null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def recommend(runs: Sequence[RunFile], limits: Limits | None = None, metric: str
     for run in runs:
         for case, record in run.cells.items():
             # What another tool said has no CPU truth and no proved path: never a reason to choose one.
-            if record["effective"]["datapath"] not in _NEVER and "imported" not in record:
+            if record["effective"]["datapath"] not in NEVER and "imported" not in record:
                 key = tuple(record["axes"].get(axis) for axis in SITUATION)
                 groups.setdefault(key, {}).setdefault(case, []).append(record)
     absent, ceilings = _absent(runs), _ceilings(runs)
@@ -200,7 +200,7 @@ def _one(
     lacking = {
         path: why
         for (path, target), why in absent.items()
-        if target == situation["target"] and path not in measured and path not in _NEVER
+        if target == situation["target"] and path not in measured and path not in NEVER
     }
     return Recommendation(
         situation, phase, chosen.name, chosen.unit, chosen.better, best, runner_up, margin, confidence, reason,
@@ -211,19 +211,15 @@ def _one(
 
 def deciding(record: Record) -> Metric:
     """The metric that decides a record's phase: what its workload names, else throughput, in an open loop p99."""
-    told = _told(record)
-    if told is not None:
+    found = told(record)
+    if found is not None and found["metric"] in METRICS:
+        return METRICS[found["metric"]]
+    if found is not None:
         return Metric(
-            str(told["metric"]), str(told["metric"]), str(told["unit"]), told["better"],
-            lambda one: [found["value"]] if (found := _told(one)) is not None else [],
+            str(found["metric"]), str(found["metric"]), str(found["unit"]), found["better"],
+            lambda one: [own["value"]] if (own := told(one)) is not None else [],
         )  # fmt: skip
     return METRICS["p99" if record.get("open_loop") else "bytes_per_s"]
-
-
-def _told(record: Record) -> Mapping[str, Any] | None:
-    """The deciding figure a workload model put into its record."""
-    told: Mapping[str, Any] | None = (record.get("replay") or {}).get("deciding")
-    return told
 
 
 def _option(case: str, records: Sequence[Record], metric: Metric) -> Option | None:
@@ -320,7 +316,7 @@ def _ceilings(runs: Sequence[RunFile]) -> dict[tuple[str, ...], Ceiling]:
             # From the page cache bytes come faster than over any link of the device.
             if links and None not in links and record["axes"]["cache"] != "hot":
                 found[key] = float(sum(links)), "link"
-            elif "imported" not in record and record["effective"]["datapath"] not in _NEVER:
+            elif "imported" not in record and record["effective"]["datapath"] not in NEVER:
                 most, source = found.get(key, (0.0, "measured"))
                 if source == "measured":
                     found[key] = max(most, float(record["bytes_per_s"])), "measured"

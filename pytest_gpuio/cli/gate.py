@@ -116,10 +116,11 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_shared(baseline, new, confirm, confirm_baseline)
     mode: Mode | None = arguments.mode
     report = judge(baseline, new, policy, confirm_baseline=confirm_baseline, confirm=confirm, mode=mode)
+    report = dataclasses.replace(report, strict=arguments.strict)
     if arguments.reruns:
         put(arguments.reruns, "".join(f"{case}\n" for case in report.reruns()), "w")
     write_report(report, arguments)
-    return report.status(strict=arguments.strict)
+    return report.status()
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -155,7 +156,7 @@ def write_report(report: GateReport, arguments: argparse.Namespace) -> None:
     if arguments.markdown:
         put(arguments.markdown, gate_markdown(report), "a")
     if arguments.json:
-        put_json(arguments.json, gate_data(report, strict=arguments.strict))
+        put_json(arguments.json, gate_data(report))
     if "-" not in (arguments.json, arguments.junit, arguments.markdown):
         width, colour = terminal()
         sys.stdout.write(gate_text(report, width, colour=colour, everything=arguments.all))

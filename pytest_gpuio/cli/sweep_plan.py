@@ -74,6 +74,9 @@ def forecast_lines(sweep: Sweep, found: Estimate) -> Iterator[str]:
     plan = sweep.plan
     yield f"plan {plan.name}{f': {plan.title}' if plan.title else ''}\n"
     yield f"{found.cells:,} cells, about {long_duration(found.seconds)}\n"
+    if plan.adaptive is not None:
+        within = f"within {long_duration(plan.adaptive.budget_s)}" if plan.adaptive.budget_s else "in no more than that"
+        yield f"  adaptive: a first look at each, then what is still open, {within}; with --full all of it\n"
     for target, count in found.by_target.items():
         where = sweep.targets.get(target)
         place = f"{where} ({sweep.media[target]})" if where else f"{sweep.media[target]}, no path given: skipped"

@@ -59,12 +59,16 @@ NO_TARGET: Final = PreparedTarget("", 0, 0, 0, None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a cell with its data path, its workload, and how requests arrive."""
+    """What is measured: a cell with its data path, its workload, and how requests arrive.
+
+    ``windows`` of it are measured instead of the effort's; None = as the effort says.
+    """
 
     cell: Cell
     path: DataPath
     workload: AnyWorkload
     arrivals: Arrivals = CLOSED
+    windows: int | None = None
 
 
 def choose_poller_cpus(path: DataPath, workers: tuple[int, ...], available: tuple[int, ...]) -> tuple[int, ...]:
@@ -314,7 +318,7 @@ def make_plan(
         copies=effort.copies,
         replay=replay,
         spdk_mib=None if path.file else spdk_memory(cell, Path(prepared.path)),
-        windows=effort.windows,
+        windows=subject.windows or effort.windows,
         warm_up_s=effort.warm_up_s,
         least_window_s=effort.least_window_s,
     )

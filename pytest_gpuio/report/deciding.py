@@ -12,12 +12,14 @@ from pytest_gpuio.report import numbers
 from pytest_gpuio.report.labels import apart, cut_alike, folded
 from pytest_gpuio.results.record import CellRecord
 
+#: Groups below which a p99 says little.
+_FEW: Final = 100
 #: Above so many cells of one workload only the best one is named.
 _MOST: Final = 12
 
 
 def deciding(record: CellRecord, *, note: bool = True) -> str:
-    """What decides for a model's workload: ``p99 group 1.20ms, 3.1 % over 50 ms``; empty for streams."""
+    """What decides for a model's workload: ``p99 group 1.2ms, 3.1% over 50 ms``; empty for streams."""
     replay = record.get("replay")
     if replay is None:
         return ""
@@ -35,7 +37,10 @@ def deciding(record: CellRecord, *, note: bool = True) -> str:
         case "completion_p99":
             over = replay["completion"]["over_ms"]
             limit = next((name for name in over if over[name] < 1.0), None)
-            words = f"p99 group {numbers.duration(round(found['value'] * 1e9))}"
+            groups = replay["completion"]["groups"]
+            # Of a few groups it is the worst one, and a reader should know.
+            words = "p99 group" if groups >= _FEW else f"p99 of {groups} groups" if groups > 1 else "the one group"
+            words += f" {numbers.duration(round(found['value'] * 1e9))}"
             words += f", {over[limit]:.1%} over {limit} ms" if limit else ""
             first_token = replay["completion"].get("ttft_share")
             words += f", {first_token:.0%} of TTFT" if first_token is not None else ""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from pytest_gpuio.analysis.decision import Decision
-from pytest_gpuio.analysis.gate import FAILING, ORDER, Finding, GateReport, Mode
+from pytest_gpuio.analysis.gate import ORDER, Finding, GateReport, Mode
 from pytest_gpuio.report.labels import short_case
 from pytest_gpuio.report.tables import new_table, render
 
@@ -29,6 +29,8 @@ _MARKS: Final = {
     "NEW": ":new:",
     "SAME": ":white_check_mark:",
 }
+#: Verdicts that say nothing either way.
+_SKIPPED: Final = frozenset({"AMBIGUOUS", "INCOMPARABLE"})
 _HEADS: Final = ("verdict", "case", "metric", "change", "95 % interval", "p", "counts from", "why")
 #: What a gate amounts to, by exit status.
 HEADLINES: Final[Mapping[int, str]] = {
@@ -82,8 +84,8 @@ def gate_markdown(report: GateReport) -> str:
 
 def gate_junit(report: GateReport) -> str:
     """JUnit XML: one test case per finding; SLOWER, MISSING and VOID fail, what is undecided is skipped."""
-    failures = sum(finding.verdict in FAILING for finding in report.findings)
-    skipped = sum(finding.verdict in ("AMBIGUOUS", "INCOMPARABLE") for finding in report.findings)
+    failures = sum(map(report.fails, report.findings))
+    skipped = sum(finding.verdict in _SKIPPED and not report.fails(finding) for finding in report.findings)
     # Attributes are those that the schema of Jenkins' xunit plug-in (which pytest's tests use) asks for.
     suite = ET.Element(
         "testsuite",
@@ -97,9 +99,9 @@ def gate_junit(report: GateReport) -> str:
         case = ET.SubElement(suite, "testcase", classname=finding.case, name=finding.metric or "case")
         verdict, _, _, change, *_ = _cells(finding)
         text = f"{verdict} {change}: {finding.reason}".replace(" -:", ":")
-        if finding.verdict in FAILING:
+        if report.fails(finding):
             ET.SubElement(case, "failure", type=finding.verdict, message=text)
-        elif finding.verdict in ("AMBIGUOUS", "INCOMPARABLE"):
+        elif finding.verdict in _SKIPPED:
             ET.SubElement(case, "skipped", message=text)
         else:
             ET.SubElement(case, "system-out").text = text
@@ -107,12 +109,12 @@ def gate_junit(report: GateReport) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'
 
 
-def gate_data(report: GateReport, *, strict: bool = False) -> dict[str, Any]:
+def gate_data(report: GateReport) -> dict[str, Any]:
     """The report as a JSON-able map, with the exit status under ``status``."""
     content = dataclasses.asdict(report)
     return {
         "kind": "gpuio-gate",
-        "status": report.status(strict=strict),
+        "status": report.status(),
         "counts": report.counts(),
         "reruns": list(report.reruns()),
         **content,
@@ -148,7 +150,7 @@ def _change(value: float) -> str:
 def _summary(report: GateReport) -> list[str]:
     counts = ", ".join(f"{number} {verdict}" for verdict, number in report.counts().items()) or "no case"
     lines = [f"gate {HEADLINES[report.status()]}: {counts}"]
-    runs = f"{len(report.baseline)} baseline and {len(report.new)} new runs"
+    runs = f"{len(report.baseline)} baseline and {len(report.new)} new run{'s' * (len(report.new) != 1)}"
     if report.confirm:
         runs += f", {len(report.confirm)} of a confirmation"
     lines.append(f"{runs}; {_HOW[report.mode]}")

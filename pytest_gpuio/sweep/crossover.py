@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from pytest_gpuio.analysis.crossover import Axis, Crossover, Point, find, from_runs, shown
+from pytest_gpuio.analysis.crossover import SYNCHRONOUS, Axis, Crossover, Point, find, from_runs, shown
 from pytest_gpuio.analysis.metrics import Metric
 from pytest_gpuio.core.errors import ConfigError, GpuioError
 from pytest_gpuio.core.sizes import format_size
@@ -121,6 +121,8 @@ def _measured(task: Search, x: int, folder: Path, tell: Callable[[str], None]) -
 
 
 def _process(task: Search, value: str, paths: Sequence[str], results: Path) -> RunFile:
+    if task.axis == "qd" and value != "1" and _has_synchronous(task):
+        value = f"1,{value}"  # the synchronous path at its only depth, beside the other at this one
     arguments = (*task.arguments, f"--gpuio-datapath={','.join(paths)}", f"--gpuio-{task.axis}={value}")
     return measure(Side(shown_side(paths), arguments, python=task.python), results, timeout_s=task.timeout_s)
 
@@ -136,13 +138,27 @@ def _differences(task: Search, runs: Sequence[RunFile], x: int) -> tuple[float, 
     except ConfigError:
         voids = [f"{void['gate']}: {void['reason']}" for run in runs for void in run.voids.values()]
         skips = [reason for run in runs for reason in (*run.skips.values(), *run.failures.values())]
-        why = next(iter([*voids, *skips]), "the cells do not match")
+        measured = {record["axes"]["datapath"] for run in runs for record in run.cells.values()}
+        unseen = {task.a, task.b} - measured
+        if len(unseen) == 1 and unseen <= SYNCHRONOUS:
+            why = f"{min(unseen)} has one request in flight: let --gpuio-qd hold 1 as well, like --gpuio-qd=1,32"
+        else:
+            why = "the cells do not match"
+        why = next(iter([*voids, *skips]), why)
         raise GpuioError(
             f"at {shown(task.axis, x)} there is no pair of {task.a} and {task.b} with {task.metric.name}: {why}"
         ) from None
+    if _has_synchronous(task) and task.axis != "qd":
+        # Depth 1 beside others was measured for the synchronous path only.
+        deepest = max(int(one.situation["qd"]) for one in found)
+        found = [one for one in found if int(one.situation["qd"]) == deepest]
     if len(found) > 1:
         raise ConfigError(
             f"pytest ran {len(found)} kinds of cells: narrow them to one with --gpuio-workload, -bs, -qd and -jobs, "
             "so that there is one crossover to look for."
         )
-    return found[0].points[0].differences
+    return next(point.differences for point in found[0].points if point.x == x)
+
+
+def _has_synchronous(task: Search) -> bool:
+    return bool({task.a, task.b} & SYNCHRONOUS)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pytest_gpuio.core.errors import ConfigError
@@ -88,6 +89,11 @@ class SweepJournal:
         except BaseException:
             self._journal.close()
             raise
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return self._journal.path
 
     @property
     def size(self) -> int:

@@ -16,6 +16,7 @@ from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_duration
 from pytest_gpuio.measure.options import OPTIONS
 from pytest_gpuio.sweep.plan_text import Place, PlanText, condition_of, number_of, numbers_of
+from pytest_gpuio.sweep.terms import Terms, read_terms
 
 AxisKind = Literal["name", "count", "size"]
 #: Axes of a plan in the order in which cells are made, with what their values are.
@@ -120,6 +121,7 @@ class Plan:
         rules: exclusions and constraints. in_flight, in_flight_bytes: limits of depth x jobs, and of it x block size.
         baseline, precondition, cool_down: None = none of it.
         retries: how often a void or failed cell is tried again, by ``void`` and ``failure``.
+        adaptive: terms of measuring only what is open; None = every cell as long as the next.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Plan:
     precondition: Precondition | None
     cool_down: CoolDown | None
     retries: Mapping[str, int]
+    adaptive: Terms | None
 
 
 def load(name: str | os.PathLike[str]) -> Plan:
@@ -179,7 +182,7 @@ def parse(text: str, source: str) -> Plan:
         (),
         (
             "name", "title", "seed", "block", "axes", "targets", "environments", "options", "windows", "limits",
-            "exclude", "constraint", "baseline", "precondition", "cool_down", "retry",
+            "exclude", "constraint", "baseline", "precondition", "cool_down", "retry", "adaptive",
         ),
     )  # fmt: skip
     environments = _environments(doc)
@@ -204,6 +207,7 @@ def parse(text: str, source: str) -> Plan:
         precondition=_precondition(doc),
         cool_down=_cool_down(doc),
         retries=_retries(doc),
+        adaptive=read_terms(doc),
     )
 
 

@@ -112,6 +112,8 @@ class Runner:
         self._sessions: dict[str, Session] = {}
         self._prepared: str | None = None
         self._broken: dict[str, int] = {}
+        #: Windows of the next cell; None = as the effort says.
+        self._windows: int | None = None
         self.tally = Tally(cells=len(self._cells))
 
     def run(self) -> EndReason:
@@ -261,12 +263,16 @@ class Runner:
         else:
             self._broken.pop(cell.target, None)
             if is_cell:
-                self._journal.cell(key, record)
-                self._count("cell")
-                self.tally.left -= 1
+                self._kept(step, key, record)
             else:
                 self._journal.between("baseline", record)
             self._progress.finished(step, "cell", "", record, self.tally)
+
+    def _kept(self, step: Step, key: str, record: CellRecord) -> None:  # noqa: ARG002 - for runners that look at it
+        """A cell was measured."""
+        self._journal.cell(key, record)
+        self._count("cell")
+        self.tally.left -= 1
 
     def _not_measured(
         self, step: Step, key: str, kind: Literal["void", "failure"], text: str, error: GpuioError
@@ -299,8 +305,9 @@ class Runner:
     def _measure(self, planned: PlannedCell) -> CellRecord:
         cell = planned.cell
         subject = Subject(
-            cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(planned.arrivals)
-        )
+            cell, datapaths.get(cell.datapath), phases.get(cell.workload), Arrivals.parse(planned.arrivals),
+            self._windows,
+        )  # fmt: skip
         return self._session(planned).measure(subject, self._note)
 
     def _note(self, values: Mapping[str, Any]) -> None:

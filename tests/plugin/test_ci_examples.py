@@ -123,7 +123,7 @@ def test_the_first_run_is_stored_and_the_second_is_judged(job, tmp_path):
         "new1.json", "gate.json", "gate.xml", "gate.md", "reruns.txt", "page.html",
     }  # fmt: skip
     # One run on each side decides nothing, and fails nobody.
-    assert (out / "gate.md").read_text().startswith("### gpuio gate: passed\n\n1 baseline and 1 new runs")
+    assert (out / "gate.md").read_text().startswith("### gpuio gate: passed\n\n1 baseline and 1 new run;")
     assert len(list((tmp_path / "store").iterdir())) == 2
     assert "### gpuio gate: passed" in (tmp_path / "service/summary").read_text()
     told = (tmp_path / "service/told").read_text().splitlines()

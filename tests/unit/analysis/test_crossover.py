@@ -5,9 +5,13 @@ import random
 
 import pytest
 
-from pytest_gpuio.analysis.crossover import Point, find, from_runs, shown
+from pytest_gpuio.analysis.crossover import SYNCHRONOUS, Point, find, from_runs, shown
 from pytest_gpuio.analysis.metrics import metric
 from pytest_gpuio.core.errors import ConfigError
+from pytest_gpuio.datapaths import DATAPATHS
+
+#: A copy: other tests register more.
+OUR_DATAPATHS = dict(DATAPATHS)
 
 
 def point(x, gain, count=6, noise=0.0):
@@ -81,3 +85,35 @@ def test_from_runs(record, run):
 
 def test_places_in_words():
     assert (shown("bs", 65536), shown("qd", 32)) == ("64k", "qd32")
+
+
+def test_a_synchronous_path_is_compared_at_its_only_depth(record, run):
+    draw = random.Random(3)
+
+    def cell(path, bs, qd, speed):
+        made = record(1 / speed * (1 + draw.gauss(0, 0.001)), case=f"{path} {bs} {qd}", effective__datapath=path)
+        made["axes"] |= {"datapath": path, "bs": bs, "qd": qd}
+        return made
+
+    runs = [
+        run(cell("gds", 4096, 1, 1.0), cell("gds", 65536, 1, 2.5), cell("io_uring", 4096, 32, 2.0),
+            cell("io_uring", 65536, 32, 2.0), cell("io_uring", 4096, 1, 0.5), cell("libaio", 4096, 1, 0.5))
+        for _ in range(6)
+    ]  # fmt: skip
+    both = from_runs(runs, "gds", "io_uring", "bs", metric("bytes_per_s"))
+    shallow, deep = sorted(both, key=lambda found: found.situation["qd"])
+    assert [(p.x, p.better) for p in shallow.points] == [(4096, "a")]
+    assert (deep.situation["qd"], [(p.x, p.better) for p in deep.points]) == (32, [(4096, "b"), (65536, "a")])
+    (along,) = [
+        found for found in from_runs(runs, "gds", "io_uring", "qd", metric("bytes_per_s"))
+        if found.situation["bs"] == 4096
+    ]  # fmt: skip
+    assert [(p.x, p.better) for p in along.points] == [(1, "a"), (32, "b")]
+    # Depth 1 of a path that could do more stands for nothing but depth 1.
+    with pytest.raises(ConfigError, match="no run measured both"):
+        from_runs([run(cell("libaio", 4096, 1, 1.0), cell("io_uring", 4096, 32, 1.0))], "libaio", "io_uring", "bs",
+                  metric("bytes_per_s"))  # fmt: skip
+
+
+def test_synchronous_paths_are_those_of_the_registry():
+    assert {name for name, path in OUR_DATAPATHS.items() if path.synchronous} == SYNCHRONOUS

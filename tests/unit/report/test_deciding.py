@@ -34,7 +34,7 @@ def record(metric: str, value: float, unit: str, **changed: Any) -> Any:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (record("completion_p99", 0.0012, "s"), "p99 group 1.2ms, 3.1% over 50 ms, 0.25 CPU s/GB"),
+        (record("completion_p99", 0.0012, "s"), "p99 of 5 groups 1.2ms, 3.1% over 50 ms, 0.25 CPU s/GB"),
         (record("utilization", 0.913, "share"), "utilisation 91.3%, 2.62 GB/s/core, 0.25 CPU s/GB"),
         (record("resident", 12.5, "s"), "resident in 12.5s, 0.25 CPU s/GB"),
         (record("throughput", 2.5e9, "B/s", cpu_s_per_gb=None), "2.5 GB/s"),
@@ -105,6 +105,13 @@ def test_a_save_in_the_background_tells_stall_and_durability() -> None:
     )  # fmt: skip
     assert deciding(made) == "steps lose 250ms a save, durable in 1.5s, 0.25 CPU s/GB"
     assert validate.validate_cell(made) == []
+
+
+def test_a_p99_of_many_groups_stands_for_itself() -> None:
+    made = record("completion_p99", 0.0012, "s")
+    for groups, words in ((1, "the one group 1.2ms"), (99, "p99 of 99 groups 1.2ms"), (100, "p99 group 1.2ms")):
+        made["replay"]["completion"]["groups"] = groups
+        assert deciding(made).startswith(f"{words}, ")
 
 
 def test_the_share_of_the_time_to_first_token_is_told() -> None:

@@ -62,6 +62,19 @@ def test_junit(report):
     assert failure.get("type") == "MISSING"
 
 
+def test_a_strict_gate_fails_for_what_is_undecided_in_every_output(report):
+    from dataclasses import replace
+
+    passing = replace(report, findings=tuple(f for f in report.findings if f.verdict in ("AMBIGUOUS", "SAME")))
+    assert "gate not decided" in gate_text(passing)
+    strict = replace(passing, strict=True)
+    assert "gate FAILED: 3 AMBIGUOUS, 3 SAME" in gate_text(strict)
+    assert gate_markdown(strict).startswith("### gpuio gate: FAILED\n")
+    suite = ET.fromstring(gate_junit(strict))
+    assert (suite.get("failures"), suite.get("skipped"), len(suite.findall("testcase/failure"))) == ("3", "0", 3)
+    assert gate_data(strict)["status"] == 1
+
+
 def test_data_is_strict_json(report):
     data = json.loads(dumps(gate_data(report)))
     assert (data["status"], data["counts"]["SAME"], data["reruns"]) == (1, 3, ["slow|case"])

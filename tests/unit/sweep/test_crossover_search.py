@@ -32,11 +32,15 @@ for path in options["--gpuio-datapath"].split(","):
     cell["windows"]["seconds"] = [0.25 / speed * (1 + draw.gauss(0, 0.01))] * 4
     cells.append(cell)
 if os.environ.get("KINDS"):
-    cells += [dict(c, case=c["case"] + "2", axes=c["axes"] | {{"qd": 99}}) for c in cells]
+    cells += [dict(c, case=c["case"] + "2", axes=c["axes"] | {{"jobs": 9}}) for c in cells]
 if os.environ.get("ONE"):
     cells = cells[:1]
+if os.environ.get("DEEP"):
+    cells = [c for c in cells if c["axes"]["datapath"] != "psync"]
 block = {{"kind": "gpuio-results", "created": "2026-01-01T00:00:00Z", "machine": {{}}, "cells": cells,
   "skips": [{{"case": "x", "reason": "needs luck"}}]}}
+if os.environ.get("DEEP"):
+    block["skips"] = []
 json.dump(block, open(options["--gpuio-results"], "w"))
 """
 
@@ -78,6 +82,10 @@ def test_cells_that_are_no_pair(task, tmp_path, monkeypatch):
     with pytest.raises(GpuioError, match="at 4k there is no pair of psync and libaio with bytes_per_s: needs luck"):
         search(task(), tmp_path, lambda _: None)
     monkeypatch.delenv("ONE")
+    monkeypatch.setenv("DEEP", "1")
+    with pytest.raises(GpuioError, match=r"psync has one request in flight: let --gpuio-qd hold 1 as well"):
+        search(task(), tmp_path, lambda _: None)
+    monkeypatch.delenv("DEEP")
     monkeypatch.setenv("KINDS", "1")
     with pytest.raises(ConfigError, match="pytest ran 2 kinds of cells"):
         search(task(), tmp_path, lambda _: None)

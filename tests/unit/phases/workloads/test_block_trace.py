@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pytest_gpuio.core.errors import CapabilityMissing, ConfigError, TraceError
 from pytest_gpuio.phases import get, match
@@ -97,3 +99,40 @@ def test_patterns_never_choose_what_needs_a_file():
     assert not any(getattr(workload, "by_name", False) for workload in match(["micro/*", "inference/*"]))
     assert match(["micro/block_trace"])[0] == get("micro/block_trace")
     assert match(["micro/block_trace[speed=2]"])[0].values["speed"] == 2.0
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ios=st.lists(
+        st.tuples(
+            st.sampled_from(["read", "write"]), st.integers(0, 1 << 45), st.integers(1, 1 << 22), st.integers(0, 10**7)
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    capacity=st.sampled_from([0.0078125, 0.25, 64.0]),
+)
+def test_whatever_was_recorded_is_replayed_whole_inside_the_file(build, tmp_path, ios, capacity):
+    path = tmp_path / "any.iolog"
+    now, lines = 1, []
+    for kind, offset, length, gap in ios:
+        now += gap
+        lines.append(f"{now} /d {kind} {offset} {length}")
+    path.write_text("fio version 3 iolog\n1 /d add\n1 /d open\n" + "\n".join(lines) + "\n")
+    records = build("block_trace", file=str(path), capacity_gib=capacity)
+    assert records.length.tolist() == [length for _, _, length, _ in ios]
+    assert records.op.tolist() == [READ if kind == "read" else WRITE for kind, *_ in ios]
+    gaps = np.cumsum([gap for *_, gap in ios]) * 1000
+    assert records.time_ns.tolist() == (gaps - gaps[0]).tolist()
+    (size,) = records.files.sizes.tolist()
+    assert (records.offset + records.length <= size).all()
+    assert size <= max(capacity * 2**30, 0)
+    # Touched megabytes, each once, are all that is laid out.
+    touched = {m for _, offset, length, _ in ios for m in range(offset >> 20, (offset + length - 1 >> 20) + 1)}
+    assert size == min(len(touched) << 20, int(capacity * 2**30))
+    if len(touched) << 20 <= capacity * 2**30:
+        # Nothing is folded: what overlapped overlaps as it did, byte by byte.
+        places = {}
+        for (_, offset, length, _), placed in zip(ios, records.offset.tolist(), strict=True):
+            for step in (0, length - 1):
+                assert places.setdefault(offset + step, placed + step) == placed + step

@@ -1,5 +1,8 @@
 """What holds for every record model, whatever its parameters."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -100,3 +103,11 @@ def test_more_than_the_whole_is_refused_or_is_more(name, scale):
         assert "use a number above 0 and up to 1" in more
     else:
         assert more.bytes_of() > 1.5 * model.with_values({"scale": 1.0}).records().bytes_of()
+
+
+def test_what_the_suites_of_mlperf_run_is_labelled():
+    suites = Path(__file__).parents[4] / "bench_suites" / "mlperf"
+    named = {name for file in suites.glob("test_*.py") for name in re.findall(r'"(\w+/\w+)', file.read_text())}
+    models = {model.name: model for model in MODELS}
+    assert len(named) >= 6
+    assert {name for name in named if models[name].note != "not an MLPerf submission"} == set()
