@@ -56,10 +56,10 @@ def test_a_shard_keeps_the_order_it_was_given(cells):
     assert digest(cells[1:]) != digest(cells)
 
 
-def test_the_whole_study_in_eight(placed):
+def test_the_whole_study_in_three(placed):
     cells = list(expand.expand(placed(plan.load("study").text, {})))
     assert len(cells) >= 25_000
-    counts = [Counter(map(kind, Shard(number, 8).part(cells))) for number in range(1, 9)]
+    counts = [Counter(map(kind, Shard(number, 3).part(cells))) for number in range(1, 4)]
     assert sum(sum(count.values()) for count in counts) == len(cells)
     for one in counts[0]:
         assert max(count[one] for count in counts) - min(count[one] for count in counts) <= 1
