@@ -16,7 +16,7 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 HERE = Path(__file__).parent
-#: Files and folders whose tests measure, or start processes with deadlines: one after another, never beside others.
+#: Files and folders whose tests measure: one after another, never beside others.
 MEASURING = (
     "plugin",
     "unit/crosscheck/test_real_fio.py",
@@ -25,20 +25,25 @@ MEASURING = (
     "unit/cli/test_crosscheck_command.py",
     "unit/docs/test_docs.py",
     "unit/engine",
-    "unit/isolation",
     "unit/measure",
     "unit/phases/traces/test_writers.py",
     "unit/sweep",
-    "unit/targets",
 )
 #: Of those folders: tests that collect, refuse or print, and measure nothing.
 QUIET = (
     "plugin/test_options.py",
     "plugin/test_selection.py",
     "unit/engine/test_offsets.py",
-    "unit/measure/gates",
+    "unit/measure/test_completion.py",
     "unit/measure/test_gates.py",
+    "unit/measure/test_gates_of_models.py",
+    "unit/measure/test_placement.py",
     "unit/measure/test_stopping.py",
+    "unit/sweep/test_crossover_search.py",
+    "unit/sweep/test_expand.py",
+    "unit/sweep/test_order.py",
+    "unit/sweep/test_plan.py",
+    "unit/sweep/test_wire.py",
 )
 
 

@@ -70,6 +70,20 @@ def _cpu_reserved_s_per_gb(record: Mapping[str, Any]) -> Sequence[float]:
     return [1.0 / record["cpu"]["gb_per_s_per_core_reserved"]]
 
 
+def told(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The figure that decides for a workload model, as its record holds it; None of a stream."""
+    found: Mapping[str, Any] | None = (record.get("replay") or {}).get("deciding")
+    return found
+
+
+def _of_phase(name: str) -> Callable[[Mapping[str, Any]], Sequence[float]]:
+    def values(record: Mapping[str, Any]) -> Sequence[float]:
+        found = told(record)
+        return [found["value"]] if found is not None and found["metric"] == name else []
+
+    return values
+
+
 _METRICS: Final = (
     Metric("bytes_per_s", "throughput", "B/s", "higher", _bytes_per_s),
     Metric("seconds_per_io", "time per I/O", "s/IO", "lower", _seconds_per_io),
@@ -78,11 +92,23 @@ _METRICS: Final = (
     Metric(
         "cpu_reserved_s_per_gb", "CPU seconds per GB, pollers' cores included", "s/GB", "lower", _cpu_reserved_s_per_gb
     ),
+    # What decides for models of a phase; a stall can be zero, of which nothing is a share, so it is not among them.
+    Metric("utilization", "utilisation of the accelerator", "share", "higher", _of_phase("utilization")),
+    Metric("durable", "time until a checkpoint is durable", "s", "lower", _of_phase("durable")),
+    Metric("resident", "time until a model is in memory", "s", "lower", _of_phase("resident")),
+    Metric("completion_p99", "p99 of a group's completion", "s", "lower", _of_phase("completion_p99")),
 )
 #: Every metric by name.
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for metric in _METRICS}
-#: Judged unless a policy says otherwise.
+#: Judged unless a policy says otherwise, with what decides for the workload's model.
 DEFAULT_METRICS: Final = ("bytes_per_s", "p99", "cpu_s_per_gb")
+
+
+def default_metrics(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the metrics of a cell that are judged unless a policy says otherwise."""
+    found = told(record)
+    own = (str(found["metric"]),) if found is not None and found["metric"] in METRICS else ()
+    return (*DEFAULT_METRICS, *own)
 
 
 def metric(name: str) -> Metric:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_gpuio.analysis.metrics import DEFAULT_METRICS, metric
+from pytest_gpuio.analysis.metrics import default_metrics, metric
 from pytest_gpuio.core.cell import AXES
 from pytest_gpuio.core.errors import ConfigError
 
@@ -72,7 +72,7 @@ class Policy:
 
     def terms(self, record: Mapping[str, Any]) -> Terms:
         """What applies to the cell of a record."""
-        terms = Terms(DEFAULT_METRICS, {"*": MIN_EFFECT}, ignore=False, missing=True)
+        terms = Terms(default_metrics(record), {"*": MIN_EFFECT}, ignore=False, missing=True)
         for rule in self.rules:
             if rule.matches(record):
                 terms = _with(terms, rule)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pytest_gpuio.analysis.metrics import METRICS, Metric
+from pytest_gpuio.analysis.metrics import METRICS, Metric, told
 from pytest_gpuio.results.record import failed_gates
 from pytest_gpuio.results.runs import RunFile
 
@@ -211,19 +211,15 @@ def _one(
 
 def deciding(record: Record) -> Metric:
     """The metric that decides a record's phase: what its workload names, else throughput, in an open loop p99."""
-    told = _told(record)
-    if told is not None:
+    found = told(record)
+    if found is not None and found["metric"] in METRICS:
+        return METRICS[found["metric"]]
+    if found is not None:
         return Metric(
-            str(told["metric"]), str(told["metric"]), str(told["unit"]), told["better"],
-            lambda one: [found["value"]] if (found := _told(one)) is not None else [],
+            str(found["metric"]), str(found["metric"]), str(found["unit"]), found["better"],
+            lambda one: [own["value"]] if (own := told(one)) is not None else [],
         )  # fmt: skip
     return METRICS["p99" if record.get("open_loop") else "bytes_per_s"]
-
-
-def _told(record: Record) -> Mapping[str, Any] | None:
-    """The deciding figure a workload model put into its record."""
-    told: Mapping[str, Any] | None = (record.get("replay") or {}).get("deciding")
-    return told
 
 
 def _option(case: str, records: Sequence[Record], metric: Metric) -> Option | None:

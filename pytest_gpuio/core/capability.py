@@ -15,7 +15,7 @@ class Capability:
         parents: names of capabilities that must hold first; their reason is reported instead.
         per_target: the probe needs the target's directory, not just the machine.
         deadline_s: seconds the probe may take; the first of a child waits for imports too, which take 20 s on a slow
-            machine with cold files (tried under emulation).
+            machine with cold files, and above 60 s where it has an eighth of a CPU (tried under emulation).
         family: the measuring child that is asked: what opens a driver must not do so beside another driver's settings.
     """
 
@@ -24,4 +24,4 @@ class Capability:
     parents: tuple[str, ...] = ()
     per_target: bool = False
     family: str = "probe"
-    deadline_s: float = 60.0
+    deadline_s: float = 120.0

@@ -197,10 +197,9 @@ class AdaptiveRunner(Runner):
         return "stopped"
 
     def _tell(self, number: int) -> None:
-        decisions = self.decisions()
-        is_open = sum(not one.decided for one in decisions)
+        asked, is_open = self.adaptive.asked, self.adaptive.open
         self._progress.say(
-            f"round {number}: {len(decisions) - is_open:,} of {len(decisions):,} questions decided, {is_open:,} open, "
+            f"round {number}: {asked - is_open:,} of {asked:,} questions decided, {is_open:,} open, "
             f"{long_duration(max(self._deadline - self.used_s(), 0.0))} of the budget left"
         )
 
