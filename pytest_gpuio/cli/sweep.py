@@ -29,6 +29,9 @@ run (Ctrl-C, kill -9, a power cut, a full disk), the same command goes on where 
     gpuio sweep run study --shard 2/8 --journal 2.jsonl ... ; gpuio sweep merge all.jsonl 1.jsonl 2.jsonl ...
         A part of it on each of several hosts, and one journal of all.
 
+    gpuio sweep run mine.toml --journal mine.jsonl --gpuio-target /mnt/nvme0 --adaptive --budget 1h --confidence 95%
+        A short look at every cell, then time only where the best path, its changes or a knee are still open.
+
 Plans: study (29,272 cells: four media, eight paths), hour, smoke, or a TOML file of your own.
 `gpuio sweep ACTION --help` shows each with examples.
 """

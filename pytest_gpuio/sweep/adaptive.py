@@ -95,6 +95,16 @@ class Adaptive:
         """How many those are."""
         return len(self._unseen)
 
+    @property
+    def asked(self) -> int:
+        """Number of questions."""
+        return len(self._asked)
+
+    @property
+    def open(self) -> int:
+        """How many of them were open when the round began."""
+        return len(self._open)
+
     def first_look_s(self) -> float:
         """Seconds of a first look at what was not seen yet."""
         return math.fsum(self._costs.expected(cell, self._terms.first) for cell in self.unseen())

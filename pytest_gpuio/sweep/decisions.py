@@ -105,7 +105,7 @@ def decide(
             all_needs[cell] = max(factor, all_needs.get(cell, 0.0))
     unsettled = _unsettled([cell for one in standings for cell in (one.leader, one.runner_up)], levels)
     decided = not all_needs and not unseen
-    return Decision(question, decided, wrong, tuple(standings), None, all_needs, unseen, unsettled)
+    return Decision(question, decided, min(wrong, 1.0), tuple(standings), None, all_needs, unseen, unsettled)
 
 
 def _unsettled(cells: Sequence[int | None], levels: Mapping[int, Level]) -> tuple[int, ...]:
