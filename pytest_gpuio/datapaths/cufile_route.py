@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def find_route(evidence: CuFileEvidence) -> RouteFound:
         f"cuFile counted {sums.total:,} requests: {sums.nvfs:,} by nvidia-fs, {sums.p2p:,} by PCI peer-to-peer DMA, "
         f"{sums.fell_back:,} through host memory, {sums.other:,} unaligned or mixed"
     )
-    if min(sums.total, sums.nvfs, sums.p2p, sums.fell_back, sums.other, sums.bytes) < 0:
+    # Each by itself: in a sum, one that ran backwards could hide a request that fell back.
+    if min(asdict(evidence.counters).values()) < 0:
         return RouteFound("unknown", (told, "a counter ran backwards"))
     if evidence.moved and evidence.counters.nothing:
         return RouteFound("bypassed", ("no request went through cuFile",))

@@ -57,6 +57,11 @@ def test_routes_by_hand(found, route):
     assert told.sentences
 
 
+def test_a_counter_that_ran_backwards_hides_nothing():
+    found = find_route(CuFileEvidence(counters(nvfs=8, unaligned=-1, batch_mixed=1), moved=8 * 4096, **PROVED))
+    assert (found.route, found.sentences[-1]) == ("unknown", "a counter ran backwards")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
