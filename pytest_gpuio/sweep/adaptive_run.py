@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -33,6 +35,8 @@ RUNG: Final = "adaptive"
 _USUAL_WINDOWS: Final = 5
 #: Share of the budget, and its bounds in seconds, kept for ending children and telling the answers.
 _END: Final = (0.003, 0.1, 1.0)
+#: Share of the budget by which a measurement may pass it before it is broken off.
+_PASSED: Final = 0.01
 
 
 class AdaptiveRunner(Runner):
@@ -81,6 +85,7 @@ class AdaptiveRunner(Runner):
         self._since: dict[str, int] = {}
         self._cell_began = 0.0
         self._clean = True
+        self._over = False
 
     def decisions(self) -> list[Decision]:
         """The state of each question."""
@@ -188,12 +193,18 @@ class AdaptiveRunner(Runner):
                 told = self.adaptive.round
                 self._tell(told)
             planned = self._cells[task.cell]
-            self._between(planned)
             entries = self._journal.state.entries
-            self._windows = task.windows
-            step = Step("cell", planned)
-            self._step(step)
-            self._windows = None
+            try:
+                self._between(planned)
+                self._windows = task.windows
+                self._step(Step("cell", planned))
+            except KeyboardInterrupt:
+                if not self._over:
+                    raise
+                self._progress.say(f"broken off at the end of the budget, and lost: {planned.cell.case}")
+                return "stopped" if self.adaptive.left else "complete"
+            finally:
+                self._windows = None
             if self._journal.state.entries == entries:
                 self.adaptive.drop(task.cell, f"target {planned.cell.target} was left alone")
             self.tally.left = self.adaptive.left
@@ -227,7 +238,27 @@ class AdaptiveRunner(Runner):
 
     def _measure(self, planned: PlannedCell) -> CellRecord:
         self._cell_began = self._clock()
-        return super()._measure(planned)
+        with self._alarm(self._deadline + _PASSED * self.budget_s - self.used_s()):
+            return super()._measure(planned)
+
+    @contextlib.contextmanager
+    def _alarm(self, seconds: float) -> Iterator[None]:
+        """Breaks off what a stalled device or a starved machine would draw out past the budget, as Ctrl-C twice does.
+
+        It rings only inside a measurement: never while the journal is written.
+        """
+
+        def ring(_number: int, _frame: object) -> None:
+            self._over = True
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
 
     def _kept(self, step: Step, key: str, record: CellRecord) -> None:  # noqa: ARG002 - of all runners
         self._journal.cell(key, record)

@@ -4,8 +4,10 @@ import contextlib
 import json
 import math
 import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -369,3 +371,25 @@ def test_wrong_terms_are_errors_with_their_line(placed, line, text):
     with pytest.raises(ConfigError) as error:
         placed(f"{PLAN}[adaptive]\n{line}\n")
     assert text in str(error.value)
+
+
+def test_what_would_pass_the_budget_by_far_is_broken_off_and_told(sweep_run, monkeypatch):
+    """A real clock and a real alarm: the session of the fake machine stalls as a hung device does."""
+    stalled = []
+
+    def stall(self, subject, progress, measure=FakeMachine.measure):
+        if len(self.log) == 5:
+            stalled.append(time.monotonic())
+            time.sleep(60)
+        return measure(self, subject, progress)
+
+    monkeypatch.setattr(FakeMachine, "measure", stall)
+    monkeypatch.setattr(FakeMachine, "clock", lambda _self: time.monotonic())
+    began = time.monotonic()
+    told = sweep_run(budget=4.0)
+    assert stalled
+    assert time.monotonic() - began < 30, "not the sixty seconds of the stall"
+    assert told.reason == "stopped"
+    assert any(text.startswith("broken off at the end of the budget, and lost: sweep|") for text in told.said)
+    assert [line.kind for line in journal.scan(sweep_run.path)].count("cell") == 5
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
