@@ -69,7 +69,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--confirm-baseline", nargs="+", metavar="FILE", default=[], help="the baseline's half of a re-run in pairs"
     )
-    result.add_argument("--baseline-last", type=int, metavar="N", help="only the newest N baseline runs")
+    result.add_argument(
+        "--baseline-last", type=int, metavar="N", help="only the newest N baseline runs of the same machine"
+    )
     how = result.add_mutually_exclusive_group()
     how.add_argument("--pairs", dest="mode", action="store_const", const="pairs", help="runs are pairs, in their order")
     how.add_argument("--lookback", dest="mode", action="store_const", const="lookback", help="runs are no pairs")
@@ -110,8 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.baseline or not arguments.new:
         raise ConfigError("name both: --baseline FILE ... and --new FILE ... (gpuio gate --help shows examples).")
     policy = policy_of(arguments)
-    baseline = _last(read_runs(arguments.baseline), arguments.baseline_last)
     new = read_runs(arguments.new)
+    baseline = _last(read_runs(arguments.baseline), arguments.baseline_last, new)
     confirm, confirm_baseline = read_runs(arguments.confirm), read_runs(arguments.confirm_baseline)
     _refuse_shared(baseline, new, confirm, confirm_baseline)
     mode: Mode | None = arguments.mode
@@ -181,12 +183,14 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     return Policy(rules, policy.allow | frozenset(arguments.allow))
 
 
-def _last(runs: list[RunFile], count: int | None) -> list[RunFile]:
+def _last(runs: list[RunFile], count: int | None, new: list[RunFile]) -> list[RunFile]:
+    """The newest runs of the machines that the new ones come from; of any where there is none of those."""
     if count is None:
         return runs
     if count < 1:
         raise ConfigError(f"--baseline-last {count}: at least one run is needed.")
-    return runs[-count:]
+    machines = {one.machine_id for one in new}
+    return ([one for one in runs if one.machine_id in machines] or runs)[-count:]
 
 
 def _refuse_shared(*groups: list[RunFile]) -> None:

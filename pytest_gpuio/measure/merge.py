@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_gpuio.measure.binned import pack, unpack
+from pytest_gpuio.measure.gates.verdict import GateResult
 from pytest_gpuio.results.record import HostRank, HostRanks, Straggler
 
 #: Below this share of the median rank's rate a rank is named as a straggler.
 STRAGGLES: Final = 0.9
+#: Share of a window by which starts may lie apart.
+OUT_OF_STEP: Final = 0.1
 _SUMS: Final = (
     "ios", "reads", "writes", "bytes", "errors", "short_ios", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns",
     "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "steady_ios", "steady_lat_ns",
@@ -214,6 +217,18 @@ def shares(parts: Sequence[RankPart]) -> HostRanks:
         "stragglers": stragglers,
         "each": each,
     }
+
+
+def in_step(found: HostRanks) -> GateResult:
+    """Gate of cells on several ranks: windows that hardly overlapped say little about doing it together."""
+    share = found["start_spread_s"] / found["max_rank_s"]
+    detail = (
+        f"ranks began a window up to {found['start_spread_s'] * 1e3:.3g} ms apart, {share:.1%} of one (limit "
+        f"{OUT_OF_STEP:.0%}), clocks known to +-{found['clock_uncertainty_s'] * 1e6:.3g} us"
+    )
+    if share <= OUT_OF_STEP:
+        return GateResult("in_step", "unsettled", "passed", detail)
+    return GateResult("in_step", "unsettled", "failed", f"{detail}: use longer windows, or quieten the hosts")
 
 
 def _share(part: RankPart) -> HostRank:

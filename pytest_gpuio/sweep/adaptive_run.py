@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pytest_gpuio import datapaths
+from pytest_gpuio import datapaths, phases
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.media import Medium
 from pytest_gpuio.report.duration import long_duration
@@ -96,8 +96,11 @@ class AdaptiveRunner(Runner):
         return self._used_s + self._clock() - self._began
 
     def _forecast(self, number: int, windows: int) -> float:
-        effort = replace(self._effort, windows=windows)
-        return cell_cost(self._cells[number].cell, effort)[0] + OVERHEAD_S
+        cell = self._cells[number].cell
+        if not isinstance(phases.get(cell.workload), phases.Workload):
+            # A window of a model is one pass over its records, however long that takes.
+            return self._effort.max_time * (1 + windows) / (1 + _USUAL_WINDOWS) + OVERHEAD_S
+        return cell_cost(cell, replace(self._effort, windows=windows))[0] + OVERHEAD_S
 
     def _alike(self, number: int) -> list[Hashable]:
         """Cells whose windows are stretched alike: by the requests in flight, by their size, by the target."""

@@ -26,7 +26,7 @@ from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.machine import numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.effort import Effort
-from pytest_gpuio.measure.merge import RankPart, merge_outcomes, shares
+from pytest_gpuio.measure.merge import RankPart, in_step, merge_outcomes, shares
 from pytest_gpuio.measure.pace import Pacer
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import Subject
@@ -196,8 +196,10 @@ class RankSession(OneOfMany):
             part: RankPart = theirs[rank][0]
             parts.append(replace(part, offset_ns=offset, uncertainty_ns=uncertainty, drift_ns=drift))
         merged = self._merge(own, parts, [theirs[rank][1] for rank in range(1, self.wire.size)])
-        made = self.record(replace(merged, context=replace(merged.context, cell=cell)))
-        made["ranks"] = shares(parts)
+        found = shares(parts)
+        context = replace(merged.context, cell=cell)
+        made = self.record(replace(merged, context=context, gates=(*merged.gates, in_step(found))))
+        made["ranks"] = found
         return made
 
     def _merge(self, own: Observation, parts: Sequence[RankPart], models: Sequence[Replayed | None]) -> Observation:

@@ -117,7 +117,7 @@ def test_four_ranks_measure_one_cell(run, one_host, tmp_path):
             # They share a kernel, hence a clock: what was estimated must be zero within what was claimed.
             assert abs(one["clock_offset_s"]) <= one["clock_uncertainty_s"]
             assert one["cpu_seconds"] > 0
-        assert "ranks" in cell["axes"]
+        assert cell["gates"][-1]["gate"] == "in_step"
     psync = next(cell for cell in cells(tmp_path) if cell["axes"]["datapath"] == "psync")
     assert len({one["target"] for one in psync["ranks"]["each"]}) == 4
     assert psync["verify"]["checked"] >= psync["ios"]
@@ -178,8 +178,8 @@ def test_network_namespaces_as_hosts(run, three_hosts, tmp_path):
         assert one["host"] == host
         assert abs(one["clock_offset_s"] - ahead) <= one["clock_uncertainty_s"]
         assert one["clock_uncertainty_s"] < 1
-    # In one clock again: a window is as long as its slowest rank took, and the starts lie within it.
-    assert ranks["start_spread_s"] < ranks["max_rank_s"] <= max(cell["windows"]["seconds"])
+    # In one clock again: a window is at least as long as its slowest rank took, and not thousands of seconds.
+    assert ranks["max_rank_s"] <= max(cell["windows"]["seconds"]) < 100
 
 
 def test_a_rank_killed_on_another_host_is_named(run, three_hosts, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,18 @@ def test_baseline_last(store, capsys):
     old = store("old", 12)
     assert main(["gate", "--baseline", *old, "--baseline-last", "9", "--new", *store("new", 3), "--json", "-"]) == 0
     assert len(json.loads(capsys.readouterr().out)["baseline"]) == 9
+
+
+def test_baseline_last_counts_runs_of_the_same_machine(store, tmp_path, capsys):
+    old, new, others = store("old", 9), store("new", 3), store("others", 20)
+    for path in others:
+        Path(path).write_text(Path(path).read_text().replace('"id": "a"', '"id": "b"'))
+    both = [str(tmp_path / "old"), str(tmp_path / "others")]
+    command = ["gate", "--baseline", *both, "--baseline-last", "8", "--json", "-"]
+    assert main([*command, "--new", *new]) == 0
+    assert json.loads(capsys.readouterr().out)["baseline"] == old[1:]
+    assert main(["gate", "--baseline", *others, "--baseline-last", "8", "--new", *new, "--json", "-"]) == 4
+    assert json.loads(capsys.readouterr().out)["counts"] == {"INCOMPARABLE": 1}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from pytest_gpuio.measure.binned import pack, unpack
-from pytest_gpuio.measure.merge import RankPart, merge_outcomes, shares
+from pytest_gpuio.measure.merge import RankPart, in_step, merge_outcomes, shares
 
 ZERO = (
     "errors", "short_ios", "first_error", "first_error_op", "first_error_offset", "syncs", "sync_ns", "user_ns",
@@ -157,3 +157,11 @@ def test_ranks_that_move_no_bytes_are_weighed_by_requests():
     slow = [window(0, 2.0, 1000) | {"bytes": 0}]
     found = shares([part(0, outcome(*quick)), part(1, outcome(*quick)), part(2, outcome(*slow))])
     assert [one["rank"] for one in found["stragglers"]] == [2]
+
+
+@pytest.mark.parametrize(("apart", "state"), [(0.0, "passed"), (0.099, "passed"), (0.101, "failed")])
+def test_windows_that_began_apart_are_flagged(apart, state):
+    parts = [part(0, outcome(window(0, 1.0, 10))), part(1, outcome(window(apart, 1.0, 10)))]
+    found = in_step(shares(parts))
+    assert (found.gate, found.kind, found.state) == ("in_step", "unsettled", state)
+    assert f"up to {apart * 1e3:.3g} ms apart" in found.detail

@@ -225,3 +225,29 @@ def test_recommendations_reach_the_page(cells, run):
     page = build_page(runs, recommend_by_machine(runs), "A <title>")
     assert "<h1>A &lt;title&gt;</h1>" in page
     assert "Cheat sheet" in page
+
+
+def test_cells_of_two_machines_do_not_hide_each_other(cells, run):
+    from pytest_gpuio.report.page.build import build_page
+
+    hosts = [{"id": letter * 16, "kernel": "6.12", "cpu": {"model": f"CPU {letter}"}} for letter in "ab"]
+    runs = [run(*cells(), machine=host) for host in hosts for _ in range(3)]
+    data = page_data(runs)
+    assert data.total == 144
+    assert {row["machine"] for row in data.cells} == {"a" * 8, "b" * 8}
+    assert {row["cell"].rpartition(" ")[2] for row in data.history} == {"(aaaaaaaa)", "(bbbbbbbb)"}
+    page = build_page(runs, recommend_by_machine(runs), "two")
+    assert all(f"<h3>machine {letter * 16}</h3>" in page for letter in "ab")
+    assert '"key":"machine"' in page
+    one = build_page(runs[:3], recommend_by_machine(runs[:3]), "one")
+    assert '"key":"machine"' not in one
+    assert "<h3>machine" not in one
+
+
+def test_a_page_without_any_cell_still_stands(run):
+    from pytest_gpuio.report.page.build import build_page
+
+    page = build_page([run(voids={"v": {"case": "v", "gate": "no_errors", "reason": "EIO"}})], {}, "empty")
+    assert "no_errors" in page
+    assert '<form id="filters"' not in page
+    assert "no cell" in page
