@@ -37,12 +37,18 @@ QUIET = (
     "unit/measure/test_completion.py",
     "unit/measure/test_gates.py",
     "unit/measure/test_gates_of_models.py",
+    "unit/measure/test_daemons.py",
+    "unit/measure/test_merge.py",
+    "unit/measure/test_pace.py",
     "unit/measure/test_placement.py",
     "unit/measure/test_stopping.py",
     "unit/sweep/test_crossover_search.py",
     "unit/sweep/test_expand.py",
+    "unit/sweep/test_merge.py",
     "unit/sweep/test_order.py",
+    "unit/sweep/test_pacing.py",
     "unit/sweep/test_plan.py",
+    "unit/sweep/test_shards.py",
     "unit/sweep/test_wire.py",
 )
 

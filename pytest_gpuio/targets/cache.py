@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import mmap
 import os
 import stat
@@ -18,6 +19,9 @@ _CHUNK: Final = 1 << 30  # bytes mapped at a time: a vector of 256 KiB
 _READ: Final = 1 << 20
 _DROP_TRIES: Final = 5
 _DROP_PAUSE_S: Final = 0.02
+#: What one read-ahead may have in flight, and how long it may take on a device that is slow.
+_FEW_BYTES: Final = 1 << 20
+_FEW_PATIENCE_S: Final = 2.0
 _MADV_DONTNEED: Final = 4
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 #: Number of the system call, the same on all architectures but alpha.
@@ -84,9 +88,10 @@ def _mapped(fd: int, offset: int, end: int) -> int:
 def drop(fd: int, offset: int, length: int, *, flush: bool = True) -> int:
     """Writes dirty pages of the file out and drops the range from the page cache; returns the bytes that stayed.
 
-    Tries a few times within about 0.1 s: pages that are being read or written at the moment cannot be dropped, nor
-    those another process has mapped and touched; this process's own maps of the file let go of theirs. Memory file
-    systems keep everything.
+    Tries a few times within about 0.1 s, and for 2 s where only a few pages are left: pages that are being read or
+    written at the moment cannot be dropped (a slow device takes its time for the last read-ahead), nor those another
+    process has mapped and touched; this process's own maps of the file let go of theirs. Memory file systems keep
+    everything.
 
     Args:
         fd: the open file.
@@ -98,7 +103,10 @@ def drop(fd: int, offset: int, length: int, *, flush: bool = True) -> int:
         TargetError: writing out failed.
     """
     remaining = 0
-    for attempt in range(_DROP_TRIES):
+    patience = time.monotonic() + _FEW_PATIENCE_S
+    for attempt in itertools.count():
+        if attempt >= _DROP_TRIES and (remaining > _FEW_BYTES or time.monotonic() > patience):
+            break
         if attempt == 1:
             _release_maps(fd)
         elif attempt:

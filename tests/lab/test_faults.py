@@ -102,7 +102,7 @@ def test_other_cells_go_on_beside_drives_with_errors(drives):
 
 
 def test_other_cells_go_on_beside_drives_that_die(dying):
-    assert good(read(dying, "dying"), "nvme") == {"psync", "io_uring"}
+    assert good(read(dying, "dying"), "nvme") == {"psync"}
     assert validate_file(dying.outcome.share / "dying.json") == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_gpuio import phases
 from pytest_gpuio.core.cell import Cell
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.sweep import expand, plan
@@ -30,7 +31,7 @@ CELLS = st.lists(
 
 
 def kind(planned):
-    return planned.cell.target, planned.cell.datapath, planned.cell.workload == "micro/randwrite"
+    return planned.cell.target, planned.cell.datapath, phases.get(planned.cell.workload).writes
 
 
 @settings(max_examples=60)
