@@ -105,6 +105,10 @@ class Adaptive:
         """How many of them were open when the round began."""
         return len(self._open)
 
+    def most_s(self, cell: int, windows: int) -> float:
+        """Seconds that a measurement hardly ever takes more than."""
+        return self._costs.most(cell, windows)
+
     def first_look_s(self) -> float:
         """Seconds of a first look at what was not seen yet."""
         return math.fsum(self._costs.expected(cell, self._terms.first) for cell in self.unseen())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import signal
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -33,6 +36,10 @@ RUNG: Final = "adaptive"
 _USUAL_WINDOWS: Final = 5
 #: Share of the budget, and its bounds in seconds, kept for ending children and telling the answers.
 _END: Final = (0.003, 0.1, 1.0)
+#: Share of the budget by which a measurement may pass it before it is broken off.
+_PASSED: Final = 0.005
+#: A cell is broken off after this share of the budget, so many seconds, and so many times what it hardly ever takes.
+_PATIENCE: Final = (0.02, 5.0, 10.0)
 
 
 class AdaptiveRunner(Runner):
@@ -81,6 +88,8 @@ class AdaptiveRunner(Runner):
         self._since: dict[str, int] = {}
         self._cell_began = 0.0
         self._clean = True
+        self._over = self._laid = False
+        self._patience_s = math.inf
 
     def decisions(self) -> list[Decision]:
         """The state of each question."""
@@ -188,13 +197,27 @@ class AdaptiveRunner(Runner):
                 told = self.adaptive.round
                 self._tell(told)
             planned = self._cells[task.cell]
-            self._between(planned)
             entries = self._journal.state.entries
-            self._windows = task.windows
-            step = Step("cell", planned)
-            self._step(step)
-            self._windows = None
-            if self._journal.state.entries == entries:
+            try:
+                self._between(planned)
+                self._windows = task.windows
+                self._patience_s = self._patience(task.cell, task.windows)
+                self._step(Step("cell", planned))
+            except KeyboardInterrupt:
+                if not self._over:
+                    raise
+                self._over = False
+                if self.used_s() >= self._deadline:
+                    self._progress.say(f"broken off at the end of the budget, and lost: {planned.cell.case}")
+                    return "stopped" if self.adaptive.left else "complete"
+                took = self._clock() - self._cell_began
+                self._progress.say(f"broken off after {took:.1f} s, far longer than was foretold: {planned.cell.case}")
+                self.adaptive.drop(
+                    task.cell, f"took far longer than was foretold and was broken off after {took:.0f} s"
+                )
+            finally:
+                self._windows, self._patience_s = None, math.inf
+            if self._journal.state.entries == entries and task.cell not in self.adaptive.out:
                 self.adaptive.drop(task.cell, f"target {planned.cell.target} was left alone")
             self.tally.left = self.adaptive.left
         return "stopped"
@@ -212,6 +235,7 @@ class AdaptiveRunner(Runner):
         # The first of its kind starts a child and lays files out, which is learned from by nobody.
         firsts = {("file", cell.target, writes(cell)), ("child", planned.environment, cell.datapath, cell.destination)}
         self._clean = firsts <= self._begun
+        self._laid = ("file", cell.target, writes(cell)) in self._begun
         self._begun |= firsts
         if plan.baseline is not None and self._baseline_due(cell.target):
             self._since[cell.target] = 0
@@ -227,7 +251,35 @@ class AdaptiveRunner(Runner):
 
     def _measure(self, planned: PlannedCell) -> CellRecord:
         self._cell_began = self._clock()
-        return super()._measure(planned)
+        left = self._deadline + _PASSED * self.budget_s - self.used_s()
+        with self._alarm(min(left, self._patience_s)):
+            return super()._measure(planned)
+
+    def _patience(self, number: int, windows: int) -> float:
+        """Seconds after which a cell is broken off, so that a starved one does not use up what all have."""
+        if not self._laid:
+            return math.inf
+        share, least, times = _PATIENCE
+        return max(share * self.budget_s, least, times * self.adaptive.most_s(number, windows))
+
+    @contextlib.contextmanager
+    def _alarm(self, seconds: float) -> Iterator[None]:
+        """Breaks off what a stalled device or a starved machine would draw out past the budget, as Ctrl-C twice does.
+
+        It rings only inside a measurement: never while the journal is written.
+        """
+
+        def ring(_number: int, _frame: object) -> None:
+            self._over = True
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
 
     def _kept(self, step: Step, key: str, record: CellRecord) -> None:  # noqa: ARG002 - of all runners
         self._journal.cell(key, record)

@@ -80,7 +80,7 @@ def answer(decision: Decision, cells: Sequence[PlannedCell]) -> str:
         case "knee":
             at = {cell: x for x, cell in question.points}
             axis = question.axis or "qd"
-            return "no curve" if decision.knee is None else shown(axis, at[decision.knee])
+            return "too few depths can be measured" if decision.knee is None else shown(axis, at[decision.knee])
 
 
 def _best(standing: Standing, cells: Sequence[PlannedCell]) -> str:

@@ -4,8 +4,10 @@ import contextlib
 import json
 import math
 import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -369,3 +371,42 @@ def test_wrong_terms_are_errors_with_their_line(placed, line, text):
     with pytest.raises(ConfigError) as error:
         placed(f"{PLAN}[adaptive]\n{line}\n")
     assert text in str(error.value)
+
+
+def test_what_would_pass_the_budget_by_far_is_broken_off_and_told(sweep_run, monkeypatch):
+    """A real clock and a real alarm: the session of the fake machine stalls as a hung device does."""
+    stalled = []
+
+    def stall(self, subject, progress, measure=FakeMachine.measure):
+        if len(self.log) == 5:
+            stalled.append(time.monotonic())
+            time.sleep(60)
+        return measure(self, subject, progress)
+
+    monkeypatch.setattr(FakeMachine, "measure", stall)
+    monkeypatch.setattr(FakeMachine, "clock", lambda _self: time.monotonic())
+    began = time.monotonic()
+    told = sweep_run(budget=4.0)
+    assert stalled
+    assert time.monotonic() - began < 30, "not the sixty seconds of the stall"
+    assert told.reason == "stopped"
+    assert any(text.startswith("broken off at the end of the budget, and lost: sweep|") for text in told.said)
+    assert [line.kind for line in journal.scan(sweep_run.path)].count("cell") == 5
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_a_cell_that_takes_far_longer_than_foretold_is_left_out_and_the_rest_goes_on(sweep_run, monkeypatch):
+    """A real alarm, which rings early here; the fake machine's session stalls in one cell as a starved poller does."""
+    monkeypatch.setattr("pytest_gpuio.sweep.adaptive_run._PATIENCE", (0.0, 0.3, 0.0))
+
+    def stall(self, subject, progress, measure=FakeMachine.measure):
+        if subject.cell.datapath == "libaio" and (subject.cell.bs, subject.cell.qd) == (4096, 4):
+            time.sleep(60)
+        return measure(self, subject, progress)
+
+    monkeypatch.setattr(FakeMachine, "measure", stall)
+    told = sweep_run()
+    assert told.reason == "complete"
+    assert (told.tally.measured, told.tally.left) == (38, 0)
+    assert sum("far longer than was foretold: sweep|datapath=libaio" in text for text in told.said) == 2
+    assert len([why for why in told.runner.adaptive.out.values() if "far longer than was foretold" in why]) == 2
