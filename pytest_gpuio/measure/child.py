@@ -151,7 +151,7 @@ class Handlers:
 
     def smoke(self, params: dict[str, Any], emit: Any) -> dict[str, int]:  # noqa: ARG002 - the handler's signature
         """A tiny untimed run of the cell of a plan."""
-        from pytest_gpuio.measure.cell import smoke
+        from pytest_gpuio.measure.smoke import smoke
 
         state = self._state()
         return smoke(Plan.from_params(params), state.clock, state.pool, stop_word())

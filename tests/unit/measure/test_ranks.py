@@ -16,7 +16,7 @@ import pytest
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine import NEVER, Clock, Histogram, Pool, Window, results_for
 from pytest_gpuio.engine.replay import GROUP, RECORD, RESULTS
-from pytest_gpuio.measure.cell import open_rank
+from pytest_gpuio.measure.opening import open_rank
 from pytest_gpuio.measure.plan import Plan, RankPart, ReplayFile, ReplayPlan
 from pytest_gpuio.measure.ranks import RankedRun, Ranks, merge_windows, scatter
 from pytest_gpuio.measure.replay import rank_plan
