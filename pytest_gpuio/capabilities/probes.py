@@ -59,6 +59,7 @@ _ALL = (
     Capability("io_poll", "every device under the target has poll queues", per_target=True),
     Capability("nvme_passthrough", "the target is an NVMe generic device", per_target=True),
     Capability("dax", "the target's files are mapped without page cache (DAX)", parents=("engine",), per_target=True),
+    Capability("page_cache", "maps of the target go through the page cache", parents=("engine",), per_target=True),
     Capability("file_io", "the target is read and written as a file", per_target=True),
     Capability("cold_cache", "the target's page cache can be emptied", per_target=True),
     Capability("o_direct", "the target's file system or device accepts O_DIRECT", per_target=True),

@@ -6,7 +6,7 @@ MMAP = DataPath(
     name="mmap",
     title="copies from a mapped file, page faults included",
     engine="mmap",
-    needs=("engine",),
+    needs=("engine", "page_cache"),
     family="posix",
     synchronous=True,
     # A mapping without DAX is the page cache: there is no direct form of it.

@@ -23,6 +23,7 @@ _PLAIN: Final[dict[str, type[errors.GpuioError]]] = {
         errors.CapabilityMissing,
         errors.TraceError,
         errors.ChildDied,
+        errors.RankLost,
         errors.Busy,
     )
 }

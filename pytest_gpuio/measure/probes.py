@@ -108,6 +108,12 @@ def _usrbio_target(target: str) -> str | None:
     return None
 
 
+def _page_cache(target: str) -> str | None:
+    if spdk_address(target) is not None or refuses_dax(target) is not None:
+        return None
+    return f"{target} is persistent memory, mapped as it is, without page cache: use --gpuio-datapath=dax"
+
+
 def _file_io(target: str) -> str | None:
     if spdk_address(target) is not None:
         return f"{target} is driven from user space: use --gpuio-datapath=spdk, or the kernel's device as target"
@@ -144,6 +150,7 @@ _OF_TARGET: Final[Mapping[str, Callable[[str], str | None]]] = {
     "file_io": _file_io,
     "io_poll": _io_poll,
     "nvme_passthrough": _nvme_passthrough,
+    "page_cache": _page_cache,
     "spdk_target": _spdk_target,
     "usrbio_target": _usrbio_target,
 }

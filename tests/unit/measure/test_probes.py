@@ -28,6 +28,13 @@ def test_what_has_no_uppermost_device_is_judged_by_those_below(monkeypatch):
     assert probes.run("io_poll", "/mnt/btrfs") is None
 
 
+def test_where_maps_have_no_page_cache_they_are_another_data_path(monkeypatch, tmp_path):
+    assert probes.run("page_cache", str(tmp_path)) is None
+    assert probes.run("page_cache", "spdk:pci:0000:03:00.0") is None  # that it is no file is told by file_io
+    monkeypatch.setattr(probes, "refuses_dax", lambda _target: None)
+    assert probes.run("page_cache", str(tmp_path)).endswith("without page cache: use --gpuio-datapath=dax")
+
+
 def test_a_file_in_memory_has_no_cold_cache(mounted):
     point = mounted("tmpfs", options="size=1m")
     assert "use --gpuio-cache=hot" in probes.run("cold_cache", str(point))
