@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -110,7 +111,7 @@ def _pytest(folder: Path, *options: str, deadline_s: float) -> _Done:
 
 
 def _collect(lab: Lab) -> Sequence[Row]:
-    times, peaks, kept = [], [], 0
+    times, whole, peaks, kept = [], [], [], 0
     with tempfile.TemporaryDirectory(prefix="gpuio-collect-") as name:
         folder = Path(name)
         (folder / "test_many.py").write_text(_SUITE.format(more=""))
@@ -118,14 +119,18 @@ def _collect(lab: Lab) -> Sequence[Row]:
         for number in range(_COLLECTIONS + 1):
             lab.say(f"{_TIME.name}: run {number}/{_COLLECTIONS}" if number else f"{_TIME.name}: writing byte code")
             done = _pytest(folder, *options, deadline_s=_COLLECTION_DEADLINE_S)
-            found = re.search(r"(\d+)/(\d+) tests collected", done.output)
+            found = re.search(r"(\d+)/(\d+) tests collected.* in ([\d.]+)s", done.output)
             if found is None or int(found[2]) != CELLS:
                 raise GpuioError(f"pytest did not collect {CELLS:,} cells: {done.output[-300:]}")
             kept = int(found[1])
             if number:
-                times.append(done.seconds)
+                times.append(float(found[3]))
+                whole.append(done.seconds)
                 peaks.append(done.peak / 1e6)
-    reason = f"whole command with byte code there, median of {_COLLECTIONS}; -m keeps {kept:,} cells"
+    reason = (
+        f"as pytest tells it, byte code there, median of {_COLLECTIONS}; -m keeps {kept:,} cells; with the interpreter's "
+        f"start and end {statistics.median(whole):.2f} s"
+    )
     return [_TIME.of_figures(Spread.of(times), reason), _MEMORY.of_figures(Spread.of(peaks))]
 
 

@@ -314,7 +314,7 @@ def cell_of(item: pytest.Item, run: Run) -> Cell | None:
     from pytest_gpuio import datapaths, phases
 
     params: Mapping[str, Any] = item.callspec.params  # type: ignore[attr-defined]
-    if any(params.get(axis) == _EMPTY for axis in AXIS_FIXTURES):
+    if _EMPTY in map(params.get, AXIS_FIXTURES):
         return None
     workload = phases.get(params["gpuio_workload"])
     if params["phase"] != workload.phase:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from vmlab.matrix import TIMING
 
 from pytest_gpuio.results.validate import validate_file
 
@@ -24,8 +25,13 @@ def test_a_drive_that_the_kernel_has_is_left_to_it(spdk):
 def test_cells_over_pci_express_move_the_right_bytes(spdk):
     assert validate_file(spdk.outcome.share / "spdk.json") == []
     told = read(spdk, "spdk")
-    assert [told["voids"], told["failures"]] == [[], []]
-    assert {cell["axes"]["bs"] for cell in told["cells"]} == {4096, 1 << 20}
+    # Emulated processors: what depth was kept, and how long anything took, means nothing.
+    late = [void for void in told["voids"] if void["gate"] in TIMING]
+    assert [len(late), told["failures"]] == [len(told["voids"]), []], told["voids"]
+    assert {cell["axes"]["bs"] for cell in (*told["cells"], *late)} == {4096, 1 << 20}
+    for void in late:
+        for gate in ("path_proved", "data_verified"):
+            assert [line for line in void["evidence"] if line.startswith(f"{gate} passed: ")], void
     for cell in told["cells"]:
         assert cell["effective"]["datapath"] == "spdk"
         assert cell["target"]["devices"][0]["model"] == "QEMU NVMe Ctrl"

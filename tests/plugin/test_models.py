@@ -114,7 +114,8 @@ def test_models_are_measured_and_what_decides_is_shown_first(run, results) -> No
     names = (
         '"inference/my_fetch", "inference/my_fetch[requests=400,gap_us=1000]", "pretrain/my_save", "pretrain/my_train"'
     )
-    outcome = run(names, "--gpuio-datapath=io_uring")
+    # A third of it must hold all of a schedule.
+    outcome = run(names, "--gpuio-datapath=io_uring", "--gpuio-max-time=0.2")
     outcome.assert_outcomes(passed=4)
     found = cells(results)
     closed, timed = found["inference/my_fetch"], found["inference/my_fetch[requests=400,gap_us=1000]"]
