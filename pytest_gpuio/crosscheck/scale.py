@@ -128,7 +128,7 @@ def _collect(lab: Lab) -> Sequence[Row]:
                 whole.append(done.seconds)
                 peaks.append(done.peak / 1e6)
     reason = (
-        f"as pytest tells it, byte code there, median of {_COLLECTIONS}; -m keeps {kept:,} cells; with the interpreter's "
+        f"as pytest tells it, byte code there, median of {_COLLECTIONS}; -m keeps {kept:,} cells; with the process's "
         f"start and end {statistics.median(whole):.2f} s"
     )
     return [_TIME.of_figures(Spread.of(times), reason), _MEMORY.of_figures(Spread.of(peaks))]
