@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_gpuio.core.cell import Cache
-from pytest_gpuio.phases import Order, Round
 
 if TYPE_CHECKING:
     from pytest_gpuio.datapaths.base import CuFileMode
+    from pytest_gpuio.phases import Order, Round
 
 #: Seconds a window must last at least, so that its ends and the clock weigh nothing (gate ``enough_io``).
 LEAST_WINDOW_S: Final = 0.1
