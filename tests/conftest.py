@@ -141,3 +141,16 @@ def mounted(tmp_path):
     yield mount
     for point in reversed(points):
         run("umount", str(point))
+
+
+@pytest.fixture(scope="session")
+def libcuda(tmp_path_factory) -> str:
+    """A stand-in for the CUDA driver; host memory plays its GPUs'."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to build the stand-in for the CUDA driver with")
+    out = tmp_path_factory.mktemp("standin") / "libcuda.so"
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
+    source = HERE.parent / "cnative" / "tests" / "standin" / "libcuda.c"
+    subprocess.run([compiler, *flags, "-o", out, source], check=True)
+    return str(out)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.lab import Lab
+from pytest_gpuio.crosscheck.timed_process import Ended, run_timed
 from pytest_gpuio.crosscheck.verdict import Spread, Target
 
 CELLS: Final = 25_000
@@ -61,18 +59,8 @@ _PEAK = Claim("session-memory", "session of 25,000 null cells: peak memory", "MB
 _END = Claim("session-end", "session of 25,000 null cells: end after its last cell", "s", Target("<=", 15.0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A pytest that ended: seconds it took, peak resident bytes, moment of its end (CLOCK_MONOTONIC), output."""
-
-    seconds: float
-    peak: int
-    ended: float
-    output: str
-
-
-def _pytest(folder: Path, *options: str, deadline_s: float) -> _Done:
-    """Runs pytest in ``folder``.
+def _pytest(folder: Path, *options: str, deadline_s: float) -> tuple[Ended, str]:
+    """Runs pytest in ``folder``; how it ended, and its output.
 
     Raises:
         GpuioError: it was late, or its status is neither 0 nor 1 (some cells failed).
@@ -84,30 +72,14 @@ def _pytest(folder: Path, *options: str, deadline_s: float) -> _Done:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
     log = folder / "output.txt"
-    began = time.monotonic()
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        done = run_timed(
+            command, name="pytest", deadline_s=deadline_s, stdout=output, stderr=output, cwd=folder, env=environment
         )
-        try:
-            usage = None
-            while usage is None:
-                pid, status, told = os.wait4(process.pid, os.WNOHANG)
-                if pid:
-                    process.returncode, usage = os.waitstatus_to_exitcode(status), told
-                elif time.monotonic() - began > deadline_s:
-                    raise GpuioError(f"pytest was not done within {deadline_s:g} s and was killed.")
-                else:
-                    time.sleep(0.02)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-    ended = time.monotonic()
     text = log.read_text(errors="replace")
-    if process.returncode not in (0, 1):
-        raise GpuioError(f"pytest ended with status {process.returncode}: {text[-600:]}")
-    return _Done(ended - began, usage.ru_maxrss * 1024, ended, text)
+    if done.status not in (0, 1):
+        raise GpuioError(f"pytest ended with status {done.status}: {text[-600:]}")
+    return done, text
 
 
 def _collect(lab: Lab) -> Sequence[Row]:
@@ -118,10 +90,10 @@ def _collect(lab: Lab) -> Sequence[Row]:
         options = ("--collect-only", "-m", "gpuio(bs=4096)", "--gpuio-datapath=libaio,io_uring", *_AXES)
         for number in range(_COLLECTIONS + 1):
             lab.say(f"{_TIME.name}: run {number}/{_COLLECTIONS}" if number else f"{_TIME.name}: writing byte code")
-            done = _pytest(folder, *options, deadline_s=_COLLECTION_DEADLINE_S)
-            found = re.search(r"(\d+)/(\d+) tests collected.* in ([\d.]+)s", done.output)
+            done, output = _pytest(folder, *options, deadline_s=_COLLECTION_DEADLINE_S)
+            found = re.search(r"(\d+)/(\d+) tests collected.* in ([\d.]+)s", output)
             if found is None or int(found[2]) != CELLS:
-                raise GpuioError(f"pytest did not collect {CELLS:,} cells: {done.output[-300:]}")
+                raise GpuioError(f"pytest did not collect {CELLS:,} cells: {output[-300:]}")
             kept = int(found[1])
             if number:
                 times.append(float(found[3]))
@@ -143,11 +115,11 @@ def _session(lab: Lab) -> Sequence[Row]:
         (folder / "conftest.py").write_text(_CONFTEST)
         lab.say(f"{_PEAK.name}: {CELLS:,} cells, this takes hours")
         with lab.lent_lock():
-            done = _pytest(
+            done, output = _pytest(
                 folder, "--gpuio-datapath=null", "--gpuio-max-time=100ms", *_AXES, deadline_s=_SESSION_DEADLINE_S
             )
         last = float((folder / "last").read_text())
-    passed = re.search(r"(\d+) passed", done.output)
+    passed = re.search(r"(\d+) passed", output)
     reason = f"{passed[1] if passed else 'no'} cells passed in {done.seconds / 3600:.1f} h"
     return [
         _PEAK.of_figures(Spread.of([done.peak / 1e6]), reason),

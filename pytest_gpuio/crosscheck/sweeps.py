@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shlex
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pytest_gpuio.core.errors import GpuioError
 from pytest_gpuio.core.sizes import parse_size
 from pytest_gpuio.crosscheck.claims import Claim, Experiment, Row
 from pytest_gpuio.crosscheck.lab import Lab
+from pytest_gpuio.crosscheck.timed_process import run_timed
 from pytest_gpuio.crosscheck.verdict import Spread, Target
 from pytest_gpuio.results import journal
 from pytest_gpuio.targets import HEADER_BYTES, target_file
@@ -60,32 +60,16 @@ def _gpuio(*arguments: str) -> tuple[float, float, str]:
     Raises:
         GpuioError: its status is neither 0 nor 1 (some cells are void).
     """
-    began = time.monotonic()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
+        done = run_timed(
             [sys.executable, "-P", "-m", "pytest_gpuio.cli", *arguments],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+            name=f"gpuio {arguments[0]}", deadline_s=_DEADLINE_S, stdout=out, stderr=errors,
         )  # fmt: skip
-        try:
-            usage = None
-            while usage is None:
-                pid, status, told = os.wait4(process.pid, os.WNOHANG)
-                if pid:
-                    process.returncode, usage = os.waitstatus_to_exitcode(status), told
-                elif time.monotonic() - began > _DEADLINE_S:
-                    raise GpuioError(f"gpuio {arguments[0]} was not done within {_DEADLINE_S:g} s and was killed.")
-                else:
-                    time.sleep(0.005)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-        seconds = time.monotonic() - began
         for file in (out, errors):
             file.seek(0)
-        if process.returncode not in (0, 1):
-            raise GpuioError(f"gpuio {shlex.join(arguments)} ended with {process.returncode}: {errors.read()[-600:]}")
-        return seconds, usage.ru_maxrss / 1e3, out.read()
+        if done.status not in (0, 1):
+            raise GpuioError(f"gpuio {shlex.join(arguments)} ended with {done.status}: {errors.read()[-600:]}")
+        return done.seconds, done.peak / 1e6, out.read()
 
 
 def _written(folder: Path, **values: Any) -> Path:

@@ -1,24 +1,8 @@
 """Destination gpu through pytest: cells, skips, records; with a stand-in for the CUDA driver, since no GPU is here."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 
-CNATIVE = Path(__file__).parents[2] / "cnative"
 GPU = "--gpuio-destination=gpu"
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-in for the CUDA driver with")
-    out = tmp_path_factory.mktemp("standin") / "libcuda.so"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
-    subprocess.run([compiler, *flags, "-o", out, CNATIVE / "tests" / "standin" / "libcuda.c"], check=True)
-    return str(out)
 
 
 def test_without_a_gpu_each_cell_is_skipped_with_the_remedy(gpuio_run, results, monkeypatch):

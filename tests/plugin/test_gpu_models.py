@@ -1,12 +1,9 @@
 """Models into GPU memory through pytest; with a stand-in for the CUDA driver, since no GPU is here."""
 
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-CNATIVE = Path(__file__).parents[2] / "cnative"
 GPU = "--gpuio-destination=gpu"
 SUITE = """
 import pytest
@@ -19,17 +16,6 @@ def test_model(gpuio):
 LOAD = "inference/cold_start[model=qwen2.5-0.5b,scale=0.03]"
 SAVE = "pretrain/checkpoint_ranks[ranks=2,scale=0.002]"
 STREAM = "inference/weights_stream[model=qwen2.5-0.5b,scale=0.05,compute_ms=2]"
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-in for the CUDA driver with")
-    out = tmp_path_factory.mktemp("standin") / "libcuda.so"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
-    subprocess.run([compiler, *flags, "-o", out, CNATIVE / "tests" / "standin" / "libcuda.c"], check=True)
-    return str(out)
 
 
 @pytest.fixture

@@ -1,27 +1,10 @@
 """GPU memory as destination, with a stand-in for the CUDA driver: no GPU is here, its memory is the host's."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from pytest_gpuio import engine
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine import Run, RunSpec
-
-CNATIVE = Path(__file__).parents[3] / "cnative"
-
-
-@pytest.fixture(scope="module")
-def libcuda(tmp_path_factory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-in for the CUDA driver with")
-    out = tmp_path_factory.mktemp("standin") / "libcuda.so"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
-    subprocess.run([compiler, *flags, "-o", out, CNATIVE / "tests" / "standin" / "libcuda.c"], check=True)
-    return str(out)
 
 
 @pytest.fixture
