@@ -44,7 +44,7 @@ void gpuio_gpus_unpin(struct gpuio_gpus *gpus, void *host);
 int gpuio_device_enter(struct gpuio_device *device, struct gpuio_why *why);
 void gpuio_device_leave(struct gpuio_device *device);
 int gpuio_device_reserve(struct gpuio_device *device, uint64_t bytes, struct gpuio_why *why);
-/* Loads the kernels at first use; -ENOTSUP or another -errno when the driver cannot compile them. */
+/* Loads the kernels at first use, by one thread at a time; -ENOTSUP or another -errno when the driver cannot compile them. */
 int gpuio_device_kernels(struct gpuio_device *device, struct gpuio_why *why);
 /* Word 0 of every sector of a block of whole sectors, in the order of the stream; NULL = the default one. */
 int gpuio_device_stamp(struct gpuio_device *device, cuda_ptr buf, uint64_t bytes, uint64_t offset, uint64_t seed,

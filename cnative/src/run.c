@@ -185,7 +185,11 @@ static int share_gpus(struct gpuio_run *run, bool staged, struct gpuio_gpus *gpu
 		if (!w->side)
 			return -ENOMEM;
 		w->side->stride = stride;
+		w->side->kernel = run->spec.gpu.check == GPUIO_GPU_KERNEL && engine_moves_data(run->engine);
 		rc = gpuio_gpus_device(gpus, w->job.gpu, &w->side->device, why);
+		/* Here, before there are threads: a GPU's workers share its kernels. */
+		if (rc == 0 && w->side->kernel)
+			rc = gpuio_device_kernels(w->side->device, why);
 		if (rc)
 			return rc;
 		w->job.device = w->side->device;

@@ -45,12 +45,7 @@ int gpuio_side_open(struct gpuio_worker *w)
 	if (!s->scratch)
 		return -ENOMEM;
 	s->findings.found = s->base + s->stride * w->job.slots;
-	s->kernel = spec->gpu.check == GPUIO_GPU_KERNEL && engine_moves_data(w->job.engine);
-	if (s->kernel)
-		rc = gpuio_device_kernels(s->device, &w->job.why);
-	if (rc == 0)
-		rc = gpuio_device_findings_reset(s->device, &s->findings, w->job.slots, &w->job.why);
-	return rc;
+	return gpuio_device_findings_reset(s->device, &s->findings, w->job.slots, &w->job.why);
 }
 
 void gpuio_side_close(struct gpuio_worker *w)

@@ -27,7 +27,7 @@ static inline cuda_ptr side_address(const struct gpuio_side *s, uint32_t slot)
 
 /* Bytes of GPU memory that a worker with so many slots needs: its slots, then what checks find. */
 uint64_t gpuio_side_bytes(uint64_t stride, uint32_t slots);
-/* In the worker's own thread, after pinning it to its CPU; the side's device, base and stride are set. */
+/* In the worker's own thread, after pinning it to its CPU; the side's device, kernel, base and stride are set. */
 int gpuio_side_open(struct gpuio_worker *w);
 void gpuio_side_close(struct gpuio_worker *w);
 /* What writes will send, and what must not pass for data of this window. */
