@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import compress
-from typing import Any
+from typing import Any, Final
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.native import native
+
+#: Smallest value of a histogram that has none, as gpuio_hist_reset() sets it.
+_NO_MINIMUM: Final = (1 << 64) - 1
 
 
 class Histogram:
@@ -14,8 +18,9 @@ class Histogram:
 
     def __init__(self, source: Any = None) -> None:
         self._hist: Any = native().ffi.new("struct gpuio_hist *")
-        if source is None:
-            native().lib.gpuio_hist_reset(self._hist)
+        # Between windows it counts: all bins are 19 KB, and most histograms of a window are empty.
+        if source is None or not source.count:
+            self._hist.min_ns = _NO_MINIMUM  # cffi gives zeros
         else:
             self._hist[0] = source[0]
 
@@ -71,15 +76,25 @@ class Histogram:
         room[:] = data
         return made
 
-    def bins(self) -> dict[int, int]:
-        """Bin index to number of values, for the bins that have any."""
+    def counts(self) -> tuple[int, bytes]:
+        """Index of a first bin, and the numbers of values in it and those after it, 8 bytes each in native order.
+
+        All bins that hold any are among them.
+        """
         if not self._hist.count:
-            return {}
+            return 0, b""
         extension = native()
         # Those of the smallest and the largest value are the first and the last ones that can hold any.
         first, end = (extension.lib.gpuio_hist_bin(ns) for ns in (self._hist.min_ns, self._hist.max_ns))
         end = min(end + 1, extension.lib.GPUIO_HIST_BINS)
-        counts = extension.ffi.unpack(self._hist.bins + first, max(end - first, 0))
+        if end <= first:
+            return 0, b""
+        return first, bytes(extension.ffi.buffer(self._hist.bins + first, 8 * (end - first)))
+
+    def bins(self) -> dict[int, int]:
+        """Bin index to number of values, for the bins that have any."""
+        first, data = self.counts()
+        counts = array("Q", data)
         return {first + place: counts[place] for place in compress(range(len(counts)), counts)}
 
     def quantile(self, q: float) -> int | None:

@@ -385,6 +385,8 @@ class CellRun:
         interrupts_after = interrupts.read(plan.interrupt_names)
         serving = interrupts.serving_cpus(interrupts_before, interrupts_after)
         metered = self._meter.finish(serving)
+        afterwards = self._surroundings()
+        metered["runqueue_wait_s"] = surroundings.waited_seconds(around, afterwards)
         delta = None if counters_before is None or counters_after is None else counters_after - counters_before
         return {
             "stop_reason": stop_reason,
@@ -400,14 +402,17 @@ class CellRun:
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
             "real_time": _real_time(windows[0]) if windows else False,
-            "surroundings": surroundings.between(around, self._surroundings())
+            "surroundings": surroundings.between(around, afterwards)
+            | self._meter.steal(self._used_cpus())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
         }
 
-    def _surroundings(self) -> surroundings.Snapshot:
+    def _used_cpus(self) -> tuple[int, ...]:
         # Unpinned workers may run anywhere.
-        used = () if -1 in self._plan.cpus else (*self._plan.cpus, *self._plan.sq_cpus)
-        return surroundings.take(used, self._plan.devices)
+        return () if -1 in self._plan.cpus else (*self._plan.cpus, *self._plan.sq_cpus)
+
+    def _surroundings(self) -> surroundings.Snapshot:
+        return surroundings.take(self._used_cpus(), self._plan.devices)
 
     def _say(self, stage: str, seconds: float, windows: int) -> None:
         now = time.monotonic()

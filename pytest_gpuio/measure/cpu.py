@@ -57,27 +57,6 @@ def thread_clocks() -> dict[int, int]:
     return found
 
 
-def runqueue_wait(root: str = "/") -> dict[int, int] | None:
-    """Nanoseconds that each live thread of this process was ready and had no CPU; None where schedstat is missing."""
-    found: dict[int, int] = {}
-    folder = f"{root.rstrip('/')}/proc/self/task"
-    for tid in os.listdir(folder):  # noqa: PTH208 - names only
-        try:
-            _, waited, slices = (slurp(f"{folder}/{tid}/schedstat") or "").split()[:3]
-            if int(slices):  # "0 0 0" is what a kernel says that does not count
-                found[int(tid)] = int(waited)
-        except ValueError:
-            continue  # it ended
-    return found or None
-
-
-def waited_seconds(before: Mapping[int, int] | None, after: Mapping[int, int] | None) -> float | None:
-    """Growth of :func:`runqueue_wait` summed over threads; None where it is unknown."""
-    if before is None or after is None:
-        return None
-    return sum(max(ns - before.get(tid, 0), 0) for tid, ns in after.items()) / 1e9
-
-
 class ThreadMeter:
     """Adds up the CPU of this process's threads over windows; what they do between windows is left out."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pytest_gpuio.machine.reading import slurp
 
@@ -25,12 +25,14 @@ class HostTimes:
         idle_s: idle and iowait, seconds since boot, summed over CPUs; counted by the clock, not sampled by ticks.
         steal_s: what the hypervisor gave to others, seconds, summed over CPUs.
         interrupts: hard and soft interrupt seconds of each online CPU.
+        ticks: clock ticks of each online CPU, all of them and those the hypervisor took.
     """
 
     at_ns: int
     idle_s: float
     steal_s: float
     interrupts: Mapping[int, tuple[float, float]]
+    ticks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def read_times(root: str = "/") -> HostTimes | None:
@@ -41,21 +43,24 @@ def read_times(root: str = "/") -> HostTimes | None:
     at_ns, tick = time.monotonic_ns(), 1.0 / os.sysconf("SC_CLK_TCK")
     idle = steal = None
     interrupts: dict[int, tuple[float, float]] = {}
+    ticks: dict[int, tuple[int, int]] = {}
     for line in text.splitlines():
         if not line.startswith("cpu"):
             break
         name, *columns = line.split()
         try:
-            numbers = [int(column) * tick for column in columns]
+            # Guest time, the last two columns, is in user time already.
+            numbers = [int(column) for column in columns[:8]]
             if name == "cpu":
-                idle, steal = numbers[3] + numbers[4], numbers[7]
+                idle, steal = (numbers[3] + numbers[4]) * tick, numbers[7] * tick
             else:
-                interrupts[int(name[3:])] = numbers[5], numbers[6]
+                interrupts[int(name[3:])] = numbers[5] * tick, numbers[6] * tick
+                ticks[int(name[3:])] = sum(numbers), numbers[7]
         except (ValueError, IndexError):
             return None
     if idle is None or steal is None or not interrupts:
         return None
-    return HostTimes(at_ns, idle, steal, interrupts)
+    return HostTimes(at_ns, idle, steal, interrupts, ticks)
 
 
 def truth(before: HostTimes, after: HostTimes) -> float:
@@ -71,6 +76,28 @@ def truth(before: HostTimes, after: HostTimes) -> float:
 def stolen(before: HostTimes, after: HostTimes) -> float:
     """CPU seconds that the hypervisor gave to others."""
     return max(after.steal_s - before.steal_s, 0.0)
+
+
+def steal(before: HostTimes | None, after: HostTimes | None, cpus: Collection[int]) -> dict[str, Any]:
+    """Time that the hypervisor took from CPUs, as JSON-able values.
+
+    Args:
+        before: the first look; None where there was none.
+        after: the second one.
+        cpus: which; empty = all.
+
+    Returns:
+        ``steal_share`` of the CPUs' time (0 to 1; None when no tick passed), ``steal_ticks``.
+    """
+    passed = stolen_ticks = 0
+    for times, sign in ((before, -1), (after, 1)):
+        for cpu, (total, taken) in () if times is None else times.ticks.items():
+            if not cpus or cpu in cpus:
+                passed += sign * total
+                stolen_ticks += sign * taken
+    if before is None or after is None or passed <= 0:
+        return {"steal_share": None, "steal_ticks": 0}
+    return {"steal_share": stolen_ticks / passed, "steal_ticks": stolen_ticks}
 
 
 def every_task_is_visible(root: str = "/") -> bool:

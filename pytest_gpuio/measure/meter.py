@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -68,8 +68,7 @@ class CpuMeter:
         self._submitters: list[tuple[int, float]] = []
         self._daemon_s = dict.fromkeys(self._daemons, 0.0)
         self._pollers = sqpoll.pollers()
-        self._waited = cpu.runqueue_wait()
-        self._before = control.look(first=True, ended=self._controlled)
+        self._before = self._after = control.look(first=True, ended=self._controlled)
 
     def begin_window(self) -> None:
         """The next call is the window."""
@@ -104,8 +103,7 @@ class CpuMeter:
         Args:
             serving: CPUs that served the target's interrupts; None = unknown.
         """
-        after = control.look(first=False, ended=self._controlled)
-        waited = cpu.waited_seconds(self._waited, cpu.runqueue_wait())
+        self._after = after = control.look(first=False, ended=self._controlled)
         useful, sq_reason = sqpoll.useful_share(self._pollers, sqpoll.pollers())
         shares = cpu.split(self._total_s, self._submitters, self._threads.threads(), os.getpid())
         times = self._before.times, after.times
@@ -122,7 +120,6 @@ class CpuMeter:
         per_io: Mapping[str, float] = self._per_io or {}
         return {
             "threads": [asdict(share) for share in shares],
-            "runqueue_wait_s": waited,
             "steal_s": None if None in times else host.stolen(*times),  # type: ignore[arg-type]
             "irq_s": hard,
             "softirq_s": soft,
@@ -137,6 +134,10 @@ class CpuMeter:
             "perf_reason": None if per_io else self._perf_reason,
             "control": asdict(weighed),
         }
+
+    def steal(self, cpus: Collection[int]) -> dict[str, Any]:
+        """What the hypervisor took from CPUs (empty = all) over the finished stretch; see :func:`host.steal`."""
+        return host.steal(self._before.times, self._after.times, cpus)
 
     def close(self) -> None:
         """Stop counting, also after an error; closing twice does nothing."""

@@ -1,4 +1,4 @@
-"""What else went on around a measured stretch: stolen time, throttling, quotas and waits for a CPU."""
+"""What else went on around a measured stretch: throttling, quotas and waits for a CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuio.machine.reading import slurp
+from pytest_gpuio.machine.reading import parse_cpu_list, slurp
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,13 @@ class Snapshot:
     """Readings at one moment; None where the machine does not tell.
 
     Attributes:
-        cpus: the CPUs whose time was read.
-        ticks, stolen: clock ticks of these CPUs, all of them and those the hypervisor took.
         cpu_throttles: times that a CPU or its package was slowed down for heat, summed.
         quota_stops: times that the scheduler stopped this process's groups because their CPU quota was used up.
-        waits: name of each thread of this process and nanoseconds it was ready to run without a CPU, by thread id.
+        waits: name of each thread of this process and nanoseconds it was ready to run without a CPU, by thread id;
+            empty where the kernel does not count them.
         temperatures: degrees Celsius by device. hot: devices that raise an alarm or are at their own warning limit.
     """
 
-    cpus: tuple[int, ...]
-    ticks: int
-    stolen: int
     cpu_throttles: int | None
     quota_stops: int | None
     waits: Mapping[int, tuple[str, int]]
@@ -44,13 +40,9 @@ def take(cpus: Sequence[int], devices: Sequence[str], root: str = "/") -> Snapsh
         root: folder that holds ``proc`` and ``sys``, so that trees can be faked.
     """
     base = root.rstrip("/")
-    times = _cpu_times(base, frozenset(cpus))
     degrees, hot = temperatures(devices, root)
     return Snapshot(
-        cpus=tuple(sorted(times)),
-        ticks=sum(total for total, _ in times.values()),
-        stolen=sum(stolen for _, stolen in times.values()),
-        cpu_throttles=_cpu_throttles(base, times),
+        cpu_throttles=_cpu_throttles(base, cpus or parse_cpu_list(slurp(f"{base}/sys/devices/system/cpu/online"))),
         quota_stops=_quota_stops(base),
         waits=_waits(base),
         temperatures=degrees,
@@ -62,20 +54,12 @@ def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     """What happened between two snapshots, as JSON-able values.
 
     Returns:
-        ``steal_share`` of the CPUs' time (0 to 1; None when no tick passed), ``steal_ticks``, ``cpu_throttles``,
-        ``quota_stops`` (None = unknown), ``longest_wait`` (``{"thread", "seconds"}`` of the thread that waited longest
-        for a CPU, None = unknown), ``temperatures`` (``{"device", "before", "after"}`` each, degrees Celsius),
-        ``hot`` (devices).
+        ``cpu_throttles``, ``quota_stops`` (None = unknown), ``longest_wait`` (``{"thread", "seconds"}`` of the thread
+        that waited longest for a CPU, None = unknown), ``temperatures`` (``{"device", "before", "after"}`` each,
+        degrees Celsius), ``hot`` (devices).
     """
-    ticks, stolen = after.ticks - before.ticks, after.stolen - before.stolen
-    waited = [
-        ((waits - before.waits[tid][1] if tid in before.waits else waits) / 1e9, name)
-        for tid, (name, waits) in after.waits.items()
-    ]
-    longest, waiter = max(waited, default=(0.0, None))
+    longest, waiter = max(_waited(before, after), default=(0.0, None))
     return {
-        "steal_share": stolen / ticks if ticks > 0 else None,
-        "steal_ticks": stolen,
         "cpu_throttles": _growth(before.cpu_throttles, after.cpu_throttles),
         "quota_stops": _growth(before.quota_stops, after.quota_stops),
         "longest_wait": None if waiter is None else {"thread": waiter, "seconds": longest},
@@ -85,6 +69,20 @@ def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:
         ],
         "hot": sorted({*before.hot, *after.hot}),
     }
+
+
+def waited_seconds(before: Snapshot, after: Snapshot) -> float | None:
+    """Seconds that threads of this process were ready and had no CPU, summed; None where the kernel does not count."""
+    return sum(seconds for seconds, _ in _waited(before, after)) if after.waits else None
+
+
+def _waited(before: Snapshot, after: Snapshot) -> list[tuple[float, str]]:
+    """Seconds and name of each thread; one that was given an old thread's id has waited since its start."""
+    found = []
+    for tid, (name, now) in after.waits.items():
+        then = before.waits[tid][1] if tid in before.waits else 0
+        found.append(((now - then if now >= then else now) / 1e9, name))
+    return found
 
 
 def io_limits(counted: Sequence[str], root: str = "/") -> tuple[str, ...]:
@@ -116,23 +114,6 @@ def _number(path: str) -> int | None:
         return int(slurp(path) or "")
     except ValueError:
         return None
-
-
-def _cpu_times(base: str, wanted: frozenset[int]) -> dict[int, tuple[int, int]]:
-    """All ticks, and stolen ones, by CPU."""
-    found = {}
-    for line in (slurp(f"{base}/proc/stat") or "").splitlines():
-        name, *words = line.split()
-        number = name.removeprefix("cpu")
-        if number == name:
-            break
-        if not number.isdigit() or len(words) < 8:
-            continue
-        # Guest time, the last two columns, is in user time already.
-        fields = [int(word) for word in words[:8]]
-        if not wanted or int(number) in wanted:
-            found[int(number)] = sum(fields), fields[7]
-    return found
 
 
 def _cpu_throttles(base: str, cpus: Iterable[int]) -> int | None:
@@ -201,7 +182,8 @@ def _waits(base: str) -> dict[int, tuple[str, int]]:
         return {}
     for tid in tids:
         words = (slurp(f"{folder}/{tid}/schedstat") or "").split()
-        if len(words) == 3 and words[1].isdigit():
+        # "0 0 0" is what a kernel says that does not count.
+        if len(words) == 3 and words[1].isdigit() and words[2] != "0":
             found[int(tid)] = (slurp(f"{folder}/{tid}/comm") or "").strip() or "?", int(words[1])
     return found
 

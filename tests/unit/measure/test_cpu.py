@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -136,45 +134,3 @@ def test_shares_add_up_to_the_total_whatever_the_threads_say(submitters, others,
     shares = split(total, list(enumerate(submitters, start=10)), threads, MAIN)
     assert sum(share.seconds for share in shares) == pytest.approx(total, rel=1e-9, abs=1e-9)
     assert all(share.seconds >= 0 for share in shares)
-
-
-def test_waiting_for_a_cpu_is_seen_where_two_threads_share_one():
-    mine = os.sched_getaffinity(0)
-    tids = []
-
-    def work():
-        os.sched_setaffinity(0, {min(mine)})
-        tids.append(threading.get_native_id())
-        spin(0.15)
-        hold.wait(30)
-
-    before = cpu.runqueue_wait()
-    if before is None:
-        pytest.skip("this kernel has no /proc/PID/schedstat")
-    hold = threading.Event()
-    # A process has one interpreter lock: the rivals are other processes.
-    rival = f"import os, time; os.sched_setaffinity(0, {{{min(mine)}}})\nwhile time.process_time() < 0.4: pass"
-    rivals = [subprocess.Popen([sys.executable, "-S", "-c", rival]) for _ in range(2)]
-    thread = threading.Thread(target=work)
-    thread.start()
-    for rival in rivals:
-        rival.wait()
-    after = cpu.runqueue_wait()
-    hold.set()
-    thread.join()
-    assert after[tids[0]] / 1e9 > 0.05
-    assert cpu.waited_seconds(before, after) >= after[tids[0]] / 1e9
-
-
-def test_a_kernel_that_does_not_count_waits_is_unknown(tmp_path):
-    task = tmp_path / "proc/self/task/1"
-    task.mkdir(parents=True)
-    (task / "schedstat").write_text("0 0 0\n")
-    assert cpu.runqueue_wait(str(tmp_path)) is None
-    (task / "schedstat").write_text("5 7 1\n")
-    assert cpu.runqueue_wait(str(tmp_path)) == {1: 7}
-    (task / "schedstat").unlink()
-    assert cpu.runqueue_wait(str(tmp_path)) is None
-    assert cpu.waited_seconds(None, {1: 7}) is None
-    assert cpu.waited_seconds({1: 7}, None) is None
-    assert cpu.waited_seconds({1: 7_000_000_000}, {1: 9_000_000_000, 2: 500_000_000}) == 2.5

@@ -25,6 +25,22 @@ def test_the_columns_of_proc_stat_are_read_by_their_meaning(tmp_path):
     assert times.idle_s == pytest.approx(8200 * TICK)
     assert times.steal_s == pytest.approx(70 * TICK)
     assert times.interrupts == {0: (1 * TICK, 2 * TICK), 2: (2 * TICK, 2 * TICK)}
+    assert times.ticks == {0: (4208, 30), 2: (4219, 40)}
+
+
+def test_guest_time_is_counted_once(tmp_path):
+    text = STAT.replace(" 30 0 0", " 30 17 5")
+    assert host.read_times(tree(tmp_path, text)).ticks[0] == (4208, 30)
+
+
+def test_steal_is_the_share_of_the_chosen_cpus(tmp_path):
+    before = host.read_times(tree(tmp_path, STAT))
+    after = host.read_times(tree(tmp_path, STAT.replace("50 0 25 4000 100 2 2 40", "130 0 25 4000 100 2 2 60")))
+    assert host.steal(before, after, (2,)) == {"steal_share": 0.2, "steal_ticks": 20}
+    assert host.steal(before, after, ()) == {"steal_share": 0.2, "steal_ticks": 20}
+    assert host.steal(before, after, (0,)) == {"steal_share": None, "steal_ticks": 0}
+    assert host.steal(before, before, ()) == {"steal_share": None, "steal_ticks": 0}
+    assert host.steal(None, after, ()) == {"steal_share": None, "steal_ticks": 0}
 
 
 @pytest.mark.parametrize("text", ["", "intr 5\n", "cpu  1 2 3\n", "cpu  1 2 3 4 5 6 7 8\n", STAT.replace("8000", "x")])

@@ -1,5 +1,11 @@
 """Readings around a stretch, on faked trees and on this machine."""
 
+import os
+import subprocess
+import sys
+import threading
+import time
+
 import pytest
 
 from pytest_gpuio.machine import numa_nodes
@@ -21,13 +27,6 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
-def stat(tree, *stolen, busy=100):
-    """Per CPU: busy user ticks, 900 idle ticks, and the given stolen ones."""
-    lines = [f"cpu{number} {busy} 0 0 900 0 0 0 {ticks} 50 0" for number, ticks in enumerate(stolen)]
-    total = f"cpu  {busy * len(stolen)} 0 0 {900 * len(stolen)} 0 0 0 {sum(stolen)} 0 0"
-    tree.write("proc/stat", "\n".join([total, *lines, "intr 12345 0 1"]))
-
-
 def take(tree, cpus=(), devices=()):
     return surroundings.take(cpus, devices, root=str(tree.root))
 
@@ -35,29 +34,20 @@ def take(tree, cpus=(), devices=()):
 def test_an_empty_tree_tells_nothing(tree):
     found = surroundings.between(take(tree), take(tree))
     assert found == {
-        "steal_share": None, "steal_ticks": 0, "cpu_throttles": None, "quota_stops": None, "longest_wait": None,
-        "temperatures": [], "hot": [],
+        "cpu_throttles": None, "quota_stops": None, "longest_wait": None, "temperatures": [], "hot": [],
     }  # fmt: skip
 
 
-def test_steal_is_the_share_of_the_chosen_cpus(tree):
-    stat(tree, 0, 0)
-    before_all, before_one = take(tree), take(tree, cpus=(1,))
-    stat(tree, 0, 20, busy=180)
-    assert surroundings.between(before_one, take(tree, cpus=(1,)))["steal_share"] == 0.2
-    found = surroundings.between(before_all, take(tree))
-    assert (found["steal_share"], found["steal_ticks"]) == (20 / 180, 20)
-
-
 def test_cpu_throttles_grow(tree):
-    stat(tree, 0, 0)
+    tree.write("sys/devices/system/cpu/online", "0-1")
     for cpu in (0, 1):
         for name in ("core_throttle_count", "package_throttle_count"):
             tree.write(f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}", 7)
-    before = take(tree, cpus=(1,))
+    before, before_all = take(tree, cpus=(1,)), take(tree)
     tree.write("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", 9)
     tree.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", 99)
     assert surroundings.between(before, take(tree, cpus=(1,)))["cpu_throttles"] == 2
+    assert surroundings.between(before_all, take(tree))["cpu_throttles"] == 2 + 92
 
 
 def test_the_thread_that_waited_longest_is_named(tree):
@@ -67,8 +57,23 @@ def test_the_thread_that_waited_longest_is_named(tree):
     tree.write("proc/self/task/7/schedstat", "1000 2500000000 5")
     tree.write("proc/self/task/8/comm", "iou-sqp-7")
     tree.write("proc/self/task/8/schedstat", "1000 800000000 5")
-    found = surroundings.between(before, take(tree))["longest_wait"]
-    assert found == {"thread": "iou-sqp-7", "seconds": 0.8}
+    after = take(tree)
+    assert surroundings.between(before, after)["longest_wait"] == {"thread": "iou-sqp-7", "seconds": 0.8}
+    assert surroundings.waited_seconds(before, after) == 1.3
+
+
+def test_a_thread_with_an_old_ones_id_has_waited_since_its_start(tree):
+    tree.write("proc/self/task/7/schedstat", "1000 2000000000 5")
+    before = take(tree)
+    tree.write("proc/self/task/7/schedstat", "1000 500000000 5")
+    assert surroundings.waited_seconds(before, take(tree)) == 0.5
+
+
+def test_a_kernel_that_does_not_count_waits_is_unknown(tree):
+    tree.write("proc/self/task/1/schedstat", "0 0 0")
+    silent = take(tree)
+    assert surroundings.waited_seconds(silent, silent) is None
+    assert surroundings.between(silent, silent)["longest_wait"] is None
 
 
 @pytest.mark.parametrize("sensor", ["hwmon3", "hwmon/hwmon3"])
@@ -126,10 +131,37 @@ def test_nodes_of_cpus(tree):
     assert numa_nodes((-1,), str(tree.root)) == ()
 
 
-def test_this_machine_tells_its_time_and_waits():
+def test_this_machine_tells_its_waits():
     before = surroundings.take((), ())
     sum(range(10**6))
     found = surroundings.between(before, surroundings.take((), ()))
-    assert before.ticks > 0
-    assert before.cpus
     assert found["longest_wait"]["seconds"] >= 0.0
+
+
+def test_waiting_for_a_cpu_is_seen_where_two_threads_share_one():
+    mine = os.sched_getaffinity(0)
+    tids = []
+
+    def work():
+        os.sched_setaffinity(0, {min(mine)})
+        tids.append(threading.get_native_id())
+        while time.thread_time() < 0.15:
+            pass
+        hold.wait(30)
+
+    before = surroundings.take((), ())
+    if not before.waits:
+        pytest.skip("this kernel has no /proc/PID/schedstat")
+    hold = threading.Event()
+    # A process has one interpreter lock: the rivals are other processes.
+    rival = f"import os, time; os.sched_setaffinity(0, {{{min(mine)}}})\nwhile time.process_time() < 0.4: pass"
+    rivals = [subprocess.Popen([sys.executable, "-S", "-c", rival]) for _ in range(2)]
+    thread = threading.Thread(target=work)
+    thread.start()
+    for rival in rivals:
+        rival.wait()
+    after = surroundings.take((), ())
+    hold.set()
+    thread.join()
+    assert after.waits[tids[0]][1] / 1e9 > 0.05
+    assert surroundings.waited_seconds(before, after) >= after.waits[tids[0]][1] / 1e9
