@@ -51,6 +51,7 @@ class Plan:
         optane: its NVMe controllers say that they are Optane.
         expected: exit status of the job; None when the power is cut.
         deadline_s: of a boot; what is normal here takes a third of it.
+        job: where it is not the machine's name.
     """
 
     devices: tuple[str, ...]
@@ -59,9 +60,10 @@ class Plan:
     optane: bool = False
     expected: int | None = 0
     deadline_s: float = 900
+    job: str = ""
 
 
-#: Fixture -> machine, the longest first.
+#: Fixture, or parameter of one -> machine, the longest first.
 MACHINES = {
     "matrix": Plan(("all",)),
     "drives": Plan(
@@ -75,7 +77,8 @@ MACHINES = {
         ("nvme", "under_dm", "under_md0", "brd", "throttled", "removable"),
         actions={"slow": slow_down, "unplug": unplug},
     ),
-    "spdk": Plan(("removable",)),
+    "spdk_uio": Plan(("removable",), job="spdk"),
+    "spdk_vfio": Plan(("iommu", "removable"), job="spdk"),
 }
 
 
@@ -108,8 +111,9 @@ def pytest_configure(config):
 
 def pytest_collection_finish(session):
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    if not os.environ.get("GPUIO_SPDK_LIBDIR"):
-        wanted.discard("spdk")
+    if os.environ.get("GPUIO_SPDK_LIBDIR"):
+        calls = (item.callspec for item in session.items if hasattr(item, "callspec"))
+        wanted |= {call.params["spdk"] for call in calls if "spdk" in call.params}
     session.config.stash[NEEDED] = tuple(name for name in MACHINES if name in wanted)
 
 
@@ -185,7 +189,7 @@ def _run(
     program = optane_qemu(folder) if plan.optane else ("qemu-system-x86_64",)
     spdk = os.environ.get("GPUIO_SPDK_LIBDIR", "")
     job = f'export GPUIO_SPDK_LIBDIR="{spdk}"\n' if spdk else ""
-    job += f'cd /tmp\nPYTHONPATH={JOBS} exec "$PYTHON" {JOBS}/{name}.py\n'
+    job += f'cd /tmp\nPYTHONPATH={JOBS} exec "$PYTHON" {JOBS}/{plan.job or name}.py\n'
     outcome = run_job(
         kernel, job, share, devices=plan.devices, images=images, program=program, actions=actions,
         deadline_s=plan.deadline_s, said=said, stop=stop,
@@ -214,9 +218,9 @@ def dying(lab):
     return lab("dying")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=["spdk_uio", "spdk_vfio"])
 def spdk(request):
-    """A drive that the kernel gives up for SPDK."""
+    """A drive that the kernel gives up for SPDK, through each of the drivers that pass it on."""
     if not os.environ.get("GPUIO_SPDK_LIBDIR"):
         pytest.skip("GPUIO_SPDK_LIBDIR names no installed SPDK")
-    return request.getfixturevalue("lab")("spdk")
+    return request.getfixturevalue("lab")(request.param)

@@ -25,7 +25,7 @@ _EMULATOR_BUG = re.compile(r"int3: 0000|sched_clock_cpu")
 _LOOK_EVERY_S = 0.1
 #: Emulated even where there is KVM: a nested one that fails in the middle only stops, and says nothing.
 _ACCELERATOR = "tcg,thread=multi"
-_COMMAND_LINE = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off nopti"
+_COMMAND_LINE = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off nopti intel_iommu=on"
 
 #: What the host does when the guest makes the file ``/lab/signals/NAME``; its end is the file ``NAME.done``.
 Action = Callable[["Machine"], None]

@@ -262,7 +262,15 @@ def tmpfs(_name):
     return mount("tmpfs", "tmpfs", "/mnt/tmpfs", f"size={2 * SMALL}")
 
 
+def iommu(_name):
+    there = sorted(Path("/sys/class/iommu").iterdir())
+    if not there:
+        raise Missing("this kernel found no IOMMU")
+    return str(there[0])
+
+
 BUILDERS = {
+    "iommu": iommu,
     "nvme": lambda _: namespace(1),
     "nvme4k": lambda _: namespace(2),
     "files": lambda _: namespace(3),
