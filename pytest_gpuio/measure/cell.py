@@ -66,6 +66,9 @@ _ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 #: A window grows by so much at most on the word of one so short that its start outweighs its requests.
 _STEEPEST = 16.0
 _TELLING_S = 2e-4
+#: What a window's I/O count aims at, in window lengths: one that is too short is measured again. A budget for warm-up
+#: means that time is short: little is added to what was asked for.
+_AIM, _AIM_OF_BUDGET = 1.2, 1.05
 
 
 class CellRun:
@@ -310,7 +313,7 @@ class CellRun:
                 return ios, warm_up
             if plan.warm_up_s is not None and fixed is None:
                 # The budget pays for finding the count and no more: the rest is taken from the last window's speed.
-                per_window = max(1.2 * plan.window_s / max(seconds, 1e-9), 1.0)
+                per_window = max(_AIM_OF_BUDGET * plan.window_s / max(seconds, 1e-9), 1.0)
                 if warm_up.seconds + seconds + min(8.0 * seconds, plan.window_s) > plan.warm_up_s:
                     warm_up.done(seconds, ios)
                     warm_up.reason = f"{plan.warm_up_s * 1e3:g} ms of warm-up asked for"
@@ -321,7 +324,7 @@ class CellRun:
                 continue
             if fixed is None and seconds < plan.window_s and ios < most:
                 steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
-                growth = min(max(1.2 * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
+                growth = min(max(_AIM * plan.window_s / max(seconds, 1e-9), 1.5), steepest)
                 ios = min(int(ios * growth) + 1, most)
                 warm_up.seconds += seconds
                 continue
