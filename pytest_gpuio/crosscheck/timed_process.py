@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -11,13 +12,24 @@ from pathlib import Path
 from typing import IO, Final
 
 from pytest_gpuio.core.errors import GpuioError
+from pytest_gpuio.machine.reading import slurp, value_of
 
 _LOOK_EVERY_S: Final = 0.005
+#: Memory is looked at at every one of so many looks: its peak is kept by the kernel until the process ends.
+_MEMORY_EVERY: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended: exit status, seconds it took, peak resident bytes, moment of its end (CLOCK_MONOTONIC)."""
+    """How it ended.
+
+    Attributes:
+        status: its exit status; -N when signal N ended it.
+        seconds: from its start to its end.
+        peak: most resident bytes that it or one of its descendants had, as seen every 25 ms. wait4(2) would tell the
+            memory of whoever started it when that was more.
+        ended: moment of its end, CLOCK_MONOTONIC.
+    """
 
     status: int
     seconds: float
@@ -42,12 +54,12 @@ def run_timed(
     """
     began = time.monotonic()
     process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env)
+    peak = looks = 0
     try:
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                process.returncode = os.waitstatus_to_exitcode(status)
-                break
+        while process.poll() is None:
+            if looks % _MEMORY_EVERY == 0:
+                peak = max(peak, _largest(process.pid))
+            looks += 1
             if time.monotonic() - began > deadline_s:
                 raise GpuioError(f"{name} was not done within {deadline_s:g} s and was killed.")
             time.sleep(_LOOK_EVERY_S)
@@ -56,4 +68,15 @@ def run_timed(
             process.kill()
             process.wait()
     ended = time.monotonic()
-    return Ended(process.returncode, ended - began, usage.ru_maxrss * 1024, ended)
+    return Ended(process.returncode, ended - began, peak, ended)
+
+
+def _largest(pid: int) -> int:
+    """Peak resident bytes of the largest among a process and its descendants."""
+    kilobytes = (value_of(slurp(f"/proc/{pid}/status"), "VmHWM") or "0").split()[0]
+    found = 1024 * int(kilobytes)
+    with contextlib.suppress(OSError):
+        for tid in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names only
+            for child in (slurp(f"/proc/{pid}/task/{tid}/children") or "").split():
+                found = max(found, _largest(int(child)))
+    return found

@@ -25,6 +25,17 @@ def test_status_time_and_memory_are_the_processs():
     assert KEPT <= done.peak < 4 * KEPT
 
 
+def test_memory_is_not_that_of_who_started_it():
+    mine = b"x" * (4 * KEPT)
+    assert 0 < python("import time; time.sleep(0.2)").peak < len(mine) / 2
+
+
+def test_descendants_count_by_the_largest():
+    child = f"import time; kept = b'x' * {KEPT}; time.sleep(0.3)"
+    done = python(f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])")
+    assert KEPT <= done.peak < 4 * KEPT
+
+
 def test_what_is_late_is_killed():
     with pytest.raises(GpuioError, match=r"a command was not done within 0\.2 s and was killed"):
         python("import time; time.sleep(60)", deadline_s=0.2)
