@@ -22,11 +22,11 @@ NEEDED = pytest.StashKey[tuple[str, ...]]()
 
 
 def slow_down(machine: Machine) -> None:
-    """Two thousand requests a second, which even an emulated drive surpasses by far."""
+    """A thousand requests a second, which an emulated drive on a busy host surpasses, too."""
     with machine.monitor() as monitor:
         (name,) = [each["device"] for each in monitor("query-block") if each["device"] == "throttled"]
         limits = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops_rd", "iops_wr"), 0)
-        monitor("block_set_io_throttle", device=name, iops=2000, **limits)
+        monitor("block_set_io_throttle", device=name, iops=1000, **limits)
 
 
 def unplug(machine: Machine) -> None:
@@ -194,7 +194,7 @@ def _run(
         kernel, job, share, devices=plan.devices, images=images, program=program, actions=actions,
         deadline_s=plan.deadline_s, said=said, stop=stop,
     )  # fmt: skip
-    if outcome.status != plan.expected:
+    if outcome.status != plan.expected and not outcome.stopped:
         raise LabBroken(f"job {name} ended with status {outcome.status}, not {plan.expected}:\n{outcome.log[-4000:]}")
     ended[name] = Ended(outcome, images, tuple(sums))
     return outcome
