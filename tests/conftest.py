@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ QUIET = (
     "unit/sweep/test_pacing.py",
     "unit/sweep/test_plan.py",
     "unit/sweep/test_shards.py",
+    "unit/sweep/test_status.py",
     "unit/sweep/test_wire.py",
 )
 
@@ -144,13 +146,44 @@ def mounted(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def libcuda(tmp_path_factory) -> str:
-    """A stand-in for the CUDA driver; host memory plays its GPUs'."""
+def shared_object(tmp_path_factory) -> Callable[..., Path]:
+    """Function: a shared object made from C, once per run, ``shared_object(source, name=None, folder=None)``.
+
+    ``source`` is a path (relative ones are below ``cnative``) or the text of a program; ``name`` and ``folder`` are the
+    file's, for what is found by its name. Skips where there is no compiler or no checkout.
+    """
     compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-in for the CUDA driver with")
-    out = tmp_path_factory.mktemp("standin") / "libcuda.so"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
-    source = HERE.parent / "cnative" / "tests" / "standin" / "libcuda.c"
-    subprocess.run([compiler, *flags, "-o", out, source], check=True)
-    return str(out)
+    cnative = HERE.parent / "cnative"
+    built: dict[tuple[Path | str, str | None, Path | None], Path] = {}
+
+    def build(source: Path | str, name: str | None = None, folder: Path | None = None) -> Path:
+        key = (source, name, folder)
+        if key not in built:
+            if compiler is None:
+                pytest.skip("there is no C compiler to build a shared object of the tests with")
+            if not cnative.is_dir():
+                pytest.skip("gpuio.h is not here: this is no checkout")
+            out = folder or tmp_path_factory.mktemp("built")
+            file = cnative / source if isinstance(source, Path) else out / "source.c"
+            if isinstance(source, str):
+                file.write_text(source)
+            target = out / (name or f"{file.stem}.so")
+            flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-shared", "-fPIC", "-pthread"]
+            command = [compiler, *flags, "-I", cnative / "include", "-o", target, file]
+            subprocess.run(command, check=True, timeout=120)
+            built[key] = target
+        return built[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def libcuda(shared_object) -> str:
+    """A stand-in for the CUDA driver; host memory plays its GPUs'."""
+    return str(shared_object(Path("tests/standin/libcuda.c"), "libcuda.so.1"))
+
+
+@pytest.fixture(scope="session")
+def libcufile(shared_object) -> str:
+    """A stand-in for NVIDIA's libcufile."""
+    return str(shared_object(Path("tests/standin/libcufile.c"), "libcufile.so.0"))

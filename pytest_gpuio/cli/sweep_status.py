@@ -65,9 +65,11 @@ def _lines(status: Status) -> Iterator[str]:
     newest = status.series[-1]
     for one in status.series:
         state = (one.ended or "cut off") if one is not newest or not status.running else "running"
-        fates = f"{one.measured:,} of {one.cells:,} measured, {one.void:,} void, {one.failed:,} failed"
+        fates = f"{one.measured - one.dropped:,} of {one.cells:,} measured, {one.void:,} void, {one.failed:,} failed"
         left = f"{one.skipped:,} skipped, {one.left:,} to go, in {one.runs} runs"
         yield f"series {one.id}, plan {one.plan}, {state}: {fates}, {left}\n"
+        if one.dropped:
+            yield f"  and {one.dropped:,} measured cells of the plan as it was before; an export has them, too\n"
         yield from _drift(one)
     if newest.seconds is not None:
         yield f"a cell takes {newest.seconds:.2f} s: {long_duration(newest.seconds * newest.left)} for the rest\n"

@@ -156,7 +156,7 @@ def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _start(parts: Sequence[_Part], identity: Mapping[str, Any]) -> dict[str, Any]:
     """The first line: of the machine that merges, with what each journal said of its own."""
     plan = {name: value for name, value in parts[0].sweep["plan"].items() if name != "shard"}
-    plan |= {"cells": int(parts[0].shard["plan_cells"]), "left": 0}
+    plan |= {"cells": int(parts[0].shard["plan_cells"]), "left": 0, "measured": 0}
     shards = [
         {
             "journal": part.path.name,

@@ -22,7 +22,8 @@ class SeriesStatus:
 
     Attributes:
         id: of it. plan: name. cells: of the plan, as its newest run had it. runs: how many there were.
-        measured, void, failed, skipped: cells by their fate so far. left: of the newest run.
+        measured, void, failed, skipped: cells by their fate so far, those of earlier versions of the plan included.
+        dropped: measured ones that the newest run's plan has no more. left: cells which that run has still to measure.
         seconds: that cells took lately, each; None = unknown.
         last: case of the cell that was finished last. last_s: how long ago, seconds.
         ended: how the newest run ended; None = it runs, or was cut off.
@@ -37,6 +38,7 @@ class SeriesStatus:
     void: int = 0
     failed: int = 0
     skipped: int = 0
+    dropped: int = 0
     left: int = 0
     seconds: float | None = None
     last: str = ""
@@ -70,12 +72,14 @@ def read_status(path: str | os.PathLike[str]) -> Status:
     running = journal.is_being_written(path)
     found: dict[str, SeriesStatus] = {}
     fates: dict[str, dict[str, str]] = {}
+    runs: dict[str, _Run] = {}
     now: SeriesStatus | None = None
     times: deque[float] = deque(maxlen=_RECENT)
     newest: journal.Line | None = None
     for line in journal.scan(path):
         if line.kind == "start":
             now = _started(found, line, os.fspath(path))
+            runs[now.id] = _Run.of(line, fates.get(now.id, {}))
             times = deque([line.at], maxlen=_RECENT)
             continue
         if now is None:
@@ -83,6 +87,7 @@ def read_status(path: str | os.PathLike[str]) -> Status:
         own = fates.setdefault(now.id, {})
         match line.kind:
             case "cell" | "void" | "failure" | "skip":
+                runs[now.id].met(line, own.get(line.key))
                 if own.get(line.key) != "cell":
                     own[line.key] = line.kind
                 if line.kind != "skip":
@@ -99,12 +104,43 @@ def read_status(path: str | os.PathLike[str]) -> Status:
         kinds = list(fates.get(one.id, {}).values())
         one.measured, one.void = kinds.count("cell"), kinds.count("void")
         one.failed, one.skipped = kinds.count("failure"), kinds.count("skip")
-        one.left = max(one.cells - len(kinds), 0)
+        one.left = 0 if one.ended == "complete" else runs[one.id].left
+        one.dropped = max(one.measured - runs[one.id].measured, 0)
     if len(times) > 1:
         now.seconds = (times[-1] - times[0]) / (len(times) - 1)
     if newest is not None:
         now.last, now.last_s = str(newest.own_body()["case"]), max(time.time() - newest.at, 0.0)
     return Status(list(found.values()), os.stat(path).st_size, running)  # noqa: PTH116 - any path
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the newest run of a series had before it, and what became of it.
+
+    Attributes:
+        todo: cells that it was to measure. measured: of its plan, so far.
+        known: keys that were skipped before, which is not told again. ended: keys with a fate since.
+    """
+
+    todo: int
+    measured: int
+    known: set[str]
+    ended: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, line: journal.Line, before: Mapping[str, str]) -> _Run:
+        plan = line.body()["settings"]["sweep"]["plan"]
+        skipped = {key for key, kind in before.items() if kind == "skip"}
+        return cls(plan.get("left", plan["cells"]), plan.get("measured", 0), skipped)
+
+    def met(self, line: journal.Line, before: str | None) -> None:
+        self.ended.add(line.key)
+        if line.kind == "cell" and before != "cell":
+            self.measured += 1
+
+    @property
+    def left(self) -> int:
+        return max(self.todo - len(self.ended | self.known), 0)
 
 
 def _started(found: dict[str, SeriesStatus], line: journal.Line, name: str) -> SeriesStatus:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from pytest_gpuio.targets import lay_out
 
-CNATIVE = Path(__file__).parents[2] / "cnative"
 ENGINES = Path(__file__).parent / "engines"
 HEADER_BYTES = 2 << 20
 #: Measured until the time is up: no spread is as small as that.
@@ -69,29 +67,11 @@ os.fsync(fd)
 
 
 @pytest.fixture
-def compiled(tmp_path_factory):
-    """Function: a shared object of a C file in ``engines``."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build it with")
-
-    def build(name):
-        out = tmp_path_factory.mktemp("built") / f"{name}.so"
-        flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Werror", "-shared", "-fPIC"]
-        subprocess.run(
-            [compiler, *flags, "-I", CNATIVE / "include", "-o", out, ENGINES / f"{name}.c"], check=True, timeout=60
-        )
-        return out
-
-    return build
-
-
-@pytest.fixture
-def with_engine(compiled, pytester, monkeypatch):
+def with_engine(shared_object, pytester, monkeypatch):
     """Function: an engine built from its source, and a data path of that name."""
 
     def add(name, *, moves_data):
-        monkeypatch.setenv("GPUIO_ENGINE_PATH", str(compiled(name)))
+        monkeypatch.setenv("GPUIO_ENGINE_PATH", str(shared_object(ENGINES / f"{name}.c")))
         pytester.makeconftest(
             f"""
 from pytest_gpuio.datapaths import DataPath
@@ -202,11 +182,11 @@ def test_io_uring_has_the_depth_it_counts(gpuio_run, verdicts, cache):
     assert verdicts()["depth_achieved"][0] == "passed"
 
 
-def test_a_coarse_clock_is_refused(gpuio_run, compiled, verdicts, monkeypatch):
+def test_a_coarse_clock_is_refused(gpuio_run, shared_object, verdicts, monkeypatch):
     monkeypatch.setenv("GPUIO_CLOCK", "monotonic")
     gpuio_run("--gpuio-datapath=psync").assert_outcomes(passed=1)
     assert verdicts()["clock_sane"][0] == "passed"
-    monkeypatch.setenv("LD_PRELOAD", str(compiled("coarse_clock")))
+    monkeypatch.setenv("LD_PRELOAD", str(shared_object(ENGINES / "coarse_clock.c")))
     gpuio_run("--gpuio-datapath=psync").assert_outcomes(failed=1)
     state, detail = verdicts()["clock_sane"]
     assert state == "failed"

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 
 from pytest_gpuio.results.validate import validate_file
 
-CNATIVE = Path(__file__).parents[2] / "cnative"
 TWO = """
 import pytest
 
@@ -126,23 +124,11 @@ def started(pytester, target):
 
 
 @pytest.fixture
-def outside_engine(tmp_path, monkeypatch):
+def outside_engine(shared_object, monkeypatch):
     """Function: compiles engines from C (text, or a file of the checkout) and names them in GPUIO_ENGINE_PATH."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build an outside engine with")
-    if not CNATIVE.is_dir():
-        pytest.skip("gpuio.h is not here: this is no checkout")
 
     def build(**sources):
-        made = []
-        for name, source in sources.items():
-            file = source if isinstance(source, Path) else tmp_path / f"{name}.c"
-            if not isinstance(source, Path):
-                file.write_text(source)
-            made.append(tmp_path / f"{name}.so")
-            flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-shared", "-fPIC", "-I", CNATIVE / "include"]
-            subprocess.run([compiler, *flags, "-o", made[-1], file], check=True, timeout=60)
+        made = [shared_object(source, f"{name}.so") for name, source in sources.items()]
         monkeypatch.setenv("GPUIO_ENGINE_PATH", os.pathsep.join(map(str, made)))
 
     return build
@@ -235,7 +221,7 @@ def test_a_stuck_worker_does_not_outlive_the_run(outside_engine, started, pytest
 
 
 def test_the_skeleton_engine_is_measured_like_any_other(outside_engine, gpuio_run, pytester, results):
-    outside_engine(sleepy=SLEEPY, skeleton=CNATIVE / "src/engines/skeleton.c")
+    outside_engine(sleepy=SLEEPY, skeleton=Path("src/engines/skeleton.c"))
     pytester.makeconftest(REGISTER.format(names=[("skeleton", "posix", False)]))
     arguments = ("--gpuio-datapath=skeleton", "--gpuio-cache=hot", "--gpuio-qd=4", "--gpuio-verify=full")
     gpuio_run(*arguments, suite=TWO).assert_outcomes(passed=2)

@@ -1,12 +1,9 @@
 """cuFile through pytest, with stand-ins for libcufile and the CUDA driver: no machine here has direct storage."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-CNATIVE = Path(__file__).parents[2] / "cnative"
 SUITE = """
 import pytest
 
@@ -17,26 +14,13 @@ def test_one(gpuio):
 """
 
 
-@pytest.fixture(scope="module")
-def stand_ins(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-ins with")
-    folder = tmp_path_factory.mktemp("standin")
-    made = {"libcuda": folder / "libcuda.so.1", "libcufile": folder / "libcufile.so.0"}
-    for name, out in made.items():
-        flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread"]
-        subprocess.run([compiler, *flags, "-o", out, CNATIVE / f"tests/standin/{name}.c"], check=True)
-    return made
-
-
 @pytest.fixture
-def play(gpuio_run, stand_ins, monkeypatch):
+def play(gpuio_run, libcuda, libcufile, monkeypatch):
     """Function: runs data paths with a stand-in that plays a route."""
 
     def run(paths, route, *options, version="1150", fault=None):
-        monkeypatch.setenv("GPUIO_LIBCUDA", str(stand_ins["libcuda"]))
-        monkeypatch.setenv("GPUIO_CUFILE", str(stand_ins["libcufile"]))
+        monkeypatch.setenv("GPUIO_LIBCUDA", libcuda)
+        monkeypatch.setenv("GPUIO_CUFILE", libcufile)
         monkeypatch.setenv("STANDIN_CUFILE", route)
         monkeypatch.setenv("STANDIN_VERSION", version)
         if fault is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,19 +19,9 @@ SUITE = """
 """
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    out = tmp_path_factory.mktemp("standin") / "libhf3fs_api_shared.so"
-    command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-pthread", "-o", out, STANDIN]
-    subprocess.run(command, check=True)
-    return out
-
-
 @pytest.fixture
-def standin(library, monkeypatch):
+def standin(shared_object, monkeypatch):
+    library = shared_object(STANDIN, "libhf3fs_api_shared.so")
     monkeypatch.setenv("GPUIO_USRBIO", str(library))
     return library
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 from pytest_gpuio.engine import Clock, Pool, pattern_fill
 
 MIB = 1 << 20
-CNATIVE = Path(__file__).parents[3] / "cnative"
 SEED = 7
 
 
@@ -61,19 +58,3 @@ def target(tmp_path: Path) -> Iterator[OpenTarget]:
         os.close(fd)
     for path in made:
         path.unlink()
-
-
-@pytest.fixture(scope="session")
-def build_engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A function that compiles an engine from a C file below ``cnative``."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-
-    def build(source: str) -> Path:
-        if compiler is None:
-            pytest.skip("there is no C compiler to build an outside engine with")
-        out = tmp_path_factory.mktemp("engines") / f"{Path(source).stem}.so"
-        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Werror", "-shared", "-fPIC"]
-        subprocess.run([compiler, *flags, "-I", CNATIVE / "include", "-o", out, CNATIVE / source], check=True)
-        return out
-
-    return build

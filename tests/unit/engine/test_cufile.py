@@ -6,7 +6,6 @@ import importlib.util
 import json
 import mmap
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,43 +15,30 @@ import pytest
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine import CuFile, find_cufile, find_library, mapped_libraries, probe
 
-CNATIVE = Path(__file__).parents[3] / "cnative"
 
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler to build the stand-in libcufile with")
-    out = tmp_path_factory.mktemp("standin") / "libcufile.so.0"
-    source = CNATIVE / "tests/standin/libcufile.c"
-    subprocess.run([compiler, "-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", out, source], check=True)
-    return str(out)
-
-
-def test_stand_in_tells_what_it_is(stand_in, monkeypatch):
+def test_stand_in_tells_what_it_is(libcufile, monkeypatch):
     monkeypatch.setenv("STANDIN_VERSION", "1180")
     if not Path("/proc/modules").exists():
         monkeypatch.setenv("STANDIN_VERSION", "1150")
-    with CuFile(stand_in) as driver:
+    with CuFile(libcufile) as driver:
         assert driver.info.release in ("1.18", "1.15")
         assert driver.info.may_fall_back is True
         assert driver.info.max_direct_bytes == 16 << 20
         assert driver.counters().nothing
-        assert mapped_libraries() == (stand_in,)
+        assert mapped_libraries() == (libcufile,)
     with pytest.raises(EngineError, match="is closed"):
         driver.counters()
     driver.close()
 
 
-def test_stand_in_refusals_carry_the_remedy(stand_in, monkeypatch, tmp_path):
+def test_stand_in_refusals_carry_the_remedy(libcufile, monkeypatch, tmp_path):
     monkeypatch.setenv("STANDIN_VERSION", "1150")
     monkeypatch.setenv("STANDIN_FAULT", "open:5001")
     with pytest.raises(EngineError, match=r"cuFile code 5001.*modprobe nvidia-fs") as caught:
-        CuFile(stand_in)
+        CuFile(libcufile)
     assert caught.value.errno == 5001
     monkeypatch.setenv("STANDIN_FAULT", "register:5027")
-    with CuFile(stand_in) as driver, (tmp_path / "f").open("wb") as file:
+    with CuFile(libcufile) as driver, (tmp_path / "f").open("wb") as file:
         with pytest.raises(EngineError, match=r"cuFileHandleRegister.*run udevd") as caught:
             driver.accepts(file.fileno())
         assert caught.value.errno == 5027
@@ -137,21 +123,15 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def real_environment(tmp_path_factory):
+def real_environment(shared_object):
     """Environment in which NVIDIA's libcufile opens here."""
     if os.environ.get("GPUIO_CUFILE") or importlib.util.find_spec("nvidia") is None or find_cufile() is None:
         pytest.skip("PyPI's nvidia-cufile is not installed: pip install nvidia-cufile")
     environment = dict(os.environ)
     if Path("/proc/modules").exists():
         return environment
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("this kernel has no /proc/modules, and there is no C compiler for the shim that shows one")
-    folder = tmp_path_factory.mktemp("shim")
-    (folder / "shim.c").write_text(SHIM)
-    command = [compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c"]
-    subprocess.run(command, check=True)
-    return environment | {"LD_PRELOAD": str(folder / "shim.so")}
+    # This kernel has no /proc/modules: the shim shows one.
+    return environment | {"LD_PRELOAD": str(shared_object(SHIM))}
 
 
 def in_a_child(environment, mode, path):

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -90,8 +91,8 @@ def test_a_missing_extension_is_named_when_used(tmp_path):
     assert "pip install ." in done.stdout
 
 
-def test_the_skeleton_works_and_loads_once(build_engine, target, clock: Clock, pool: Pool):
-    library = build_engine("src/engines/skeleton.c")
+def test_the_skeleton_works_and_loads_once(shared_object, target, clock: Clock, pool: Pool):
+    library = shared_object(Path("src/engines/skeleton.c"))
     assert load_engine(library) == "skeleton"
     assert load_engine(library) == "skeleton"
     assert engine_names().count("skeleton") == 1
@@ -112,8 +113,8 @@ def names_with(path: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment)
 
 
-def test_engines_named_in_the_environment(build_engine, tmp_path):
-    named = [str(build_engine(source)) for source in ("src/engines/skeleton.c", "tests/engines/stingy.c")]
+def test_engines_named_in_the_environment(shared_object, tmp_path):
+    named = [str(shared_object(Path(source))) for source in ("src/engines/skeleton.c", "tests/engines/stingy.c")]
     assert names_with(os.pathsep.join(named)).stdout.split()[len(BUILT_IN) :] == ["skeleton", "stingy"]
     assert names_with("").stdout.split() == list(BUILT_IN)
     missing = names_with(str(tmp_path / "nowhere.so"))
@@ -129,9 +130,9 @@ def test_engines_named_in_the_environment(build_engine, tmp_path):
         ("tests/engines/taken_name.c", errno.EEXIST, "named psync is there already"),
     ],
 )
-def test_what_is_no_engine(build_engine, source, code, words):
+def test_what_is_no_engine(shared_object, source, code, words):
     with pytest.raises(EngineError, match=words) as raised:
-        load_engine(build_engine(source))
+        load_engine(shared_object(Path(source)))
     assert raised.value.errno == code
 
 

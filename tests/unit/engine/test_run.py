@@ -351,7 +351,7 @@ def test_a_closed_run(clock: Clock, pool: Pool):
             call()
 
 
-def test_an_engine_that_breaks(build_engine, tmp_path):
+def test_an_engine_that_breaks(shared_object, tmp_path):
     """In a process of its own: the engine reads the environment of C."""
     code = """
 import sys
@@ -369,7 +369,7 @@ with Run(RunSpec(engine="broken", region_bytes=1 << 20), Clock.calibrate(), pool
 """
     environment = {**os.environ, "BROKEN_AT": "reap"}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code, build_engine("tests/engines/broken.c")],
+        [sys.executable, "-P", "-c", code, shared_object(Path("tests/engines/broken.c"))],
         capture_output=True, text=True, env=environment, timeout=60, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
@@ -379,7 +379,7 @@ with Run(RunSpec(engine="broken", region_bytes=1 << 20), Clock.calibrate(), pool
     ]
 
 
-def test_a_stuck_worker_is_named_and_given_up(build_engine):
+def test_a_stuck_worker_is_named_and_given_up(shared_object):
     code = """
 import os, sys
 from pytest_gpuio.core.errors import EngineError
@@ -396,7 +396,7 @@ os._exit(0)
 """
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code, build_engine("tests/engines/sleeping.c")],
+        [sys.executable, "-P", "-c", code, shared_object(Path("tests/engines/sleeping.c"))],
         capture_output=True, text=True, env={**os.environ, "SLEEPING_MS": "60000"}, timeout=60, check=True,
     )  # fmt: skip
     assert time.monotonic() - started < 40  # the device sleeps for 60 s
