@@ -40,16 +40,20 @@ def summary(reports: list[Path]) -> str:
     """What ran, what did not and why, of JUnit reports."""
     counts: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
+    failed: list[str] = []
     seconds = 0.0
     for suite in (suite for report in reports for suite in ElementTree.parse(report).iter("testsuite")):
         counts.update({name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")})
         seconds += float(suite.get("time", 0))
+        for case in suite.iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None:
+                failed.append(f"failed: {case.get('classname')}::{case.get('name')}")
         reasons.update(" ".join(skip.get("message", "").split()) for skip in suite.iter("skipped"))
     passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
     words = f"{passed} passed, {counts['failures']} failed, {counts['errors']} errors, {counts['skipped']} skipped"
     lines = [f"==== tests: {words} in {seconds:.0f} s, both parts"]
     lines += [f"skipped [{count}]: {reason}" for reason, count in sorted(reasons.items())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *failed])
 
 
 if __name__ == "__main__":

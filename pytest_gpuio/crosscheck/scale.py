@@ -35,13 +35,21 @@ import pytest
 @pytest.mark.workload("micro/randread", "micro/randwrite", "micro/zipfread", "micro/randrw70", "inference/kv_fetch")
 def test_cell(gpuio):
     gpuio.run()
-
-
-{more}"""
-_SECOND: Final = """\
-@pytest.mark.workload("micro/randread", "micro/randwrite", "micro/zipfread", "micro/randrw70", "inference/kv_fetch")
-def test_cell_again(gpuio):
-    gpuio.run()
+"""
+#: As many cells to be measured, each as shortly as may be: what they leave in memory does not depend on it.
+_PLAN: Final = """\
+name = "many"
+[windows]
+length = "20ms"
+count = 1
+warm_up = "5ms"
+[axes]
+datapath = "null"
+workload = ["micro/randread", "micro/randwrite", "micro/zipfread", "micro/randrw70", "inference/kv_fetch"]
+bs = "4k..2M"
+qd = "32..184+8"
+jobs = "1..5+1"
+batch = ["1x1", "2x2", "4x4", "8x8", "16x16"]
 """
 #: Notes when the last cell has been measured.
 _CONFTEST: Final = """\
@@ -86,7 +94,7 @@ def _collect(lab: Lab) -> Sequence[Row]:
     times, whole, peaks, kept = [], [], [], 0
     with tempfile.TemporaryDirectory(prefix="gpuio-collect-") as name:
         folder = Path(name)
-        (folder / "test_many.py").write_text(_SUITE.format(more=""))
+        (folder / "test_many.py").write_text(_SUITE)
         options = ("--collect-only", "-m", "gpuio(bs=4096)", "--gpuio-datapath=libaio,io_uring", *_AXES)
         for number in range(_COLLECTIONS + 1):
             lab.say(f"{_TIME.name}: run {number}/{_COLLECTIONS}" if number else f"{_TIME.name}: writing byte code")
@@ -108,19 +116,18 @@ def _collect(lab: Lab) -> Sequence[Row]:
 
 def _session(lab: Lab) -> Sequence[Row]:
     if not lab.settings.full:
-        return [claim.not_measurable("takes hours: add --full") for claim in (_PEAK, _END)]
+        return [claim.not_measurable("takes half an hour: add --full") for claim in (_PEAK, _END)]
     with tempfile.TemporaryDirectory(prefix="gpuio-session-") as name:
         folder = Path(name)
-        (folder / "test_many.py").write_text(_SUITE.format(more=_SECOND))
+        (folder / "test_many.py").write_text(_SUITE)
+        (folder / "many.toml").write_text(_PLAN)
         (folder / "conftest.py").write_text(_CONFTEST)
-        lab.say(f"{_PEAK.name}: {CELLS:,} cells, this takes hours")
+        lab.say(f"{_PEAK.name}: {CELLS:,} cells, this takes half an hour")
         with lab.lent_lock():
-            done, output = _pytest(
-                folder, "--gpuio-datapath=null", "--gpuio-max-time=100ms", *_AXES, deadline_s=_SESSION_DEADLINE_S
-            )
+            done, output = _pytest(folder, "--gpuio-plan=many.toml", "test_many.py", deadline_s=_SESSION_DEADLINE_S)
         last = float((folder / "last").read_text())
     passed = re.search(r"(\d+) passed", output)
-    reason = f"{passed[1] if passed else 'no'} cells passed in {done.seconds / 3600:.1f} h"
+    reason = f"{passed[1] if passed else 'no'} cells passed in {done.seconds / 60:.0f} min"
     return [
         _PEAK.of_figures(Spread.of([done.peak / 1e6]), reason),
         _END.of_figures(Spread.of([done.ended - last])),

@@ -144,7 +144,7 @@ def _iommu(_folder: Path) -> list[str]:
 DEVICES = {
     device.name: device
     for device in (
-        # Before what it translates for. By name only: most machines are faster without.
+        # By name only: most machines are faster without.
         Device("iommu", "IOMMU, for vfio-pci", _iommu),
         _namespace("nvme", 1),
         _namespace("nvme4k", 2, 4096),
@@ -211,8 +211,9 @@ def closure(names: Iterable[str]) -> tuple[str, ...]:
 
 def qemu_options(names: Iterable[str], folder: Path) -> list[str]:
     """QEMU's options for devices; their images are made in the folder."""
-    options: list[str] = []
-    emulated = [DEVICES[name] for name in names if DEVICES[name].qemu is not None]
+    names, options = set(names), list[str]()
+    # In the order of the table: an IOMMU comes before what it translates for.
+    emulated = [device for name, device in DEVICES.items() if name in names and device.qemu is not None]
     if any("bus=labnvme" in word for device in emulated for word in device.qemu(folder)):
         options += ["-device", "nvme,id=labnvme,serial=LABNVME"]
     for device in emulated:

@@ -34,8 +34,12 @@ def test_foundations_come_first_and_once():
         closure(["floppy"])
 
 
-def test_each_emulated_device_has_options_and_an_image_of_its_own(tmp_path):
-    emulated = [name for name, device in DEVICES.items() if device.qemu is not None]
+def test_an_iommu_comes_before_what_it_translates_for(tmp_path):
+    assert qemu_options(closure(["removable", "iommu"]), tmp_path)[:2] == ["-device", "intel-iommu,aw-bits=48"]
+
+
+def test_each_emulated_disk_has_options_and_an_image_of_its_own(tmp_path):
+    emulated = [name for name, device in DEVICES.items() if device.qemu is not None and name != "iommu"]
     words = qemu_options(emulated, tmp_path)
     assert words.count("nvme,id=labnvme,serial=LABNVME") == 1
     assert {path.stem for path in tmp_path.glob("*.img")} == set(emulated)
