@@ -266,6 +266,8 @@ struct gpuio_bare_result {
 
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
+int gpuio_census(int threads, int32_t *ids, uint64_t *ns, uint32_t room);
+
 struct gpuio_cufile;
 
 #define GPUIO_CUFILE_WORDS ...

@@ -361,6 +361,12 @@ struct gpuio_bare_result {
  * nanoseconds in one thread on cpus[0]. Of the spec, jobs must be 1 and read_percent 100. 0; -EIO when a read fails or is short. */
 int gpuio_bare_uring(const struct gpuio_spec *spec, uint64_t ns, struct gpuio_bare_result *result, struct gpuio_why *why);
 
+/* ---- CPU clocks ------------------------------------------------------------------------------------------------- */
+
+/* CPU nanoseconds by id, ended threads included: of every process of the host that /proc shows, kernel threads among them; `threads`:
+ * of every living thread of this process. How many there are, of which the first `room` are written; or -errno. */
+int gpuio_census(int threads, int32_t *ids, uint64_t *ns, uint32_t room);
+
 /* ---- cuFile: the library behind GPUDirect Storage -------------------------------------------------------------- */
 
 /*

@@ -1,6 +1,7 @@
 """The compiled I/O engine, typed: clock, buffers, runs, histograms, data pattern."""
 
 from pytest_gpuio.engine.bare import BareResult, bare_uring
+from pytest_gpuio.engine.census import process_clocks, thread_clocks
 from pytest_gpuio.engine.clock import Clock
 from pytest_gpuio.engine.cufile import CuFile, CuFileInfo, find_cufile, mapped_libraries, needs_cufile
 from pytest_gpuio.engine.cufile_counters import CuFileCounters
@@ -64,5 +65,7 @@ __all__ = [
     "pattern_fill",
     "persist",
     "probe",
+    "process_clocks",
     "results_for",
+    "thread_clocks",
 ]

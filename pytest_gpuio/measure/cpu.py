@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from pytest_gpuio.engine import thread_clocks
 from pytest_gpuio.machine.reading import slurp
 
 Role = Literal["submitter", "kernel_helper", "library", "other"]
@@ -38,23 +37,6 @@ class ThreadShare:
     role: Role
     seconds: float
     tid: int | None
-
-
-def thread_clocks() -> dict[int, int]:
-    """CPU nanoseconds of every live thread of this process by thread id, kernel helpers included.
-
-    Each thread's own CPU clock is exact, while ``schedstat`` of a running thread is as old as its last tick. It belongs
-    to the calling process: this cannot look into others.
-    """
-    found: dict[int, int] = {}
-    for entry in os.listdir("/proc/self/task"):  # noqa: PTH208 - between windows, hence without objects per entry
-        tid = int(entry)
-        try:
-            # CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED, as pthread_getcpuclockid() makes it.
-            found[tid] = time.clock_gettime_ns((~tid << 3) | 6)
-        except OSError:
-            continue  # it ended after the listing
-    return found
 
 
 class ThreadMeter:

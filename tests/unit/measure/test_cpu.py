@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpuio.measure import cpu
+from pytest_gpuio.engine import thread_clocks
 from pytest_gpuio.measure.cpu import Thread, ThreadMeter, split
 
 SECONDS = st.floats(0.0, 1e4, allow_nan=False)
@@ -36,10 +36,10 @@ def test_the_clock_of_each_thread_is_the_schedulers():
         stop.wait(30)
 
     thread = threading.Thread(target=work)
-    before = cpu.thread_clocks()
+    before = thread_clocks()
     thread.start()
     assert ready.wait(30)
-    after = cpu.thread_clocks()
+    after = thread_clocks()
     tid = thread.native_id
     told = schedstat(tid)
     stop.set()
@@ -88,7 +88,7 @@ def test_a_thread_that_ended_before_the_windows_end_is_in_the_total_only():
     tid = thread.native_id
     thread.join()
     deadline = time.monotonic() + 30
-    while tid in cpu.thread_clocks() and time.monotonic() < deadline:
+    while tid in thread_clocks() and time.monotonic() < deadline:
         time.sleep(0.001)  # it is joined a moment before it is gone
     meter.end()
     total = time.process_time() - before

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuio.engine import thread_clocks
 from pytest_gpuio.measure import cpu, sqpoll
 from pytest_gpuio.measure.cpu import ThreadMeter
 from pytest_gpuio.measure.sqpoll import Poller
@@ -36,7 +37,7 @@ def polled_ring():
         while not (new := named_pollers() - others):  # a thread gets its name when it first runs
             assert time.monotonic() < deadline, "the ring has no poller"
         (tid,) = new
-        while cpu.thread_clocks()[tid] < 10_000_000:
+        while thread_clocks()[tid] < 10_000_000:
             assert time.monotonic() < deadline, "the poller does not wake up"
             libc.syscall(IO_URING_ENTER, fd, 0, 0, ENTER_SQ_WAKEUP, None, 0)
             time.sleep(0.01)
