@@ -23,6 +23,7 @@ struct gpuio_pool {
 	struct gpuio_gpus *gpus; /* NULL until a run wants one */
 	bool pinned;
 	uint64_t pin_ns;
+	struct gpuio_aio aio;
 };
 
 /* AnonHugePages of the mapping that holds `base`. MADV_HUGEPAGE keeps it from merging with ordinary neighbours. */
@@ -66,7 +67,11 @@ static unsigned char *map_aligned(uint64_t bytes)
 
 struct gpuio_pool *gpuio_pool_new(void)
 {
-	return calloc(1, sizeof(struct gpuio_pool));
+	struct gpuio_pool *pool = calloc(1, sizeof(*pool));
+
+	if (pool)
+		gpuio_aio_init(&pool->aio);
+	return pool;
 }
 
 static void unmap(struct gpuio_pool *pool)
@@ -167,6 +172,11 @@ int gpuio_pool_pin(struct gpuio_pool *pool, struct gpuio_why *why)
 	return rc;
 }
 
+struct gpuio_aio *gpuio_pool_aio(struct gpuio_pool *pool)
+{
+	return &pool->aio;
+}
+
 void gpuio_pool_give_back(struct gpuio_pool *pool)
 {
 	pool->taken = false;
@@ -178,6 +188,7 @@ void gpuio_pool_free(struct gpuio_pool *pool)
 	if (!pool || pool->taken)
 		return;
 	unmap(pool);
+	gpuio_aio_close(&pool->aio);
 	gpuio_gpus_close(pool->gpus);
 	free(pool);
 }

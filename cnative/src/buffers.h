@@ -3,6 +3,7 @@
 #ifndef GPUIO_BUFFERS_H
 #define GPUIO_BUFFERS_H
 
+#include "aio.h"
 #include "gpu.h"
 #include "gpuio.h"
 
@@ -19,6 +20,8 @@ int gpuio_pool_take(struct gpuio_pool *pool, uint64_t bytes, unsigned char **bas
 /* The GPUs of the pool's process, opened at first use, and the pool page-locked for them. A device must be open for the latter. */
 int gpuio_pool_gpus(struct gpuio_pool *pool, const char *library, struct gpuio_gpus **gpus, struct gpuio_why *why);
 int gpuio_pool_pin(struct gpuio_pool *pool, struct gpuio_why *why);
+/* What the pool's process keeps of libaio's contexts. */
+struct gpuio_aio *gpuio_pool_aio(struct gpuio_pool *pool);
 void gpuio_pool_give_back(struct gpuio_pool *pool);
 
 #endif

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +17,13 @@ from pytest_gpuio.cli.sweep_options import add_plan, add_shard, part_of, sweep_o
 from pytest_gpuio.cli.sweep_plan import forecast_lines
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_percent
-from pytest_gpuio.media import classify
-from pytest_gpuio.sweep.adaptive_run import AdaptiveRunner
-from pytest_gpuio.sweep.answers import answer_data, answer_lines
+from pytest_gpuio.media import Medium, classify
 from pytest_gpuio.sweep.estimate import estimate
-from pytest_gpuio.sweep.expand import Sweep
+from pytest_gpuio.sweep.expand import PlannedCell, Sweep
 from pytest_gpuio.sweep.journal import SweepJournal
 from pytest_gpuio.sweep.progress import LiveProgress, PlainProgress
 from pytest_gpuio.sweep.ranks import dismiss, serve
-from pytest_gpuio.sweep.run import Runner
+from pytest_gpuio.sweep.run import Progress, Runner
 from pytest_gpuio.sweep.stop import Stop
 from pytest_gpuio.sweep.terms import Terms, parse_budget, parse_confidence
 from pytest_gpuio.sweep.wire import Wire, open_wire
@@ -113,10 +112,7 @@ def _measure(arguments: argparse.Namespace, sweep: Sweep, terms: Terms | None, w
     progress = LiveProgress() if sys.stderr.isatty() and not arguments.plain else PlainProgress()
     sys.stderr.write("".join(forecast_lines(sweep, estimate(sweep, cells))))
     with SweepJournal(Path(arguments.journal)) as journal, Stop(progress.say) as stop:
-        if terms is None:
-            runner: Runner = Runner(sweep, media, journal, progress, stop, cells, part, wire)
-        else:
-            runner = AdaptiveRunner(sweep, media, journal, progress, stop, cells, terms, _age_s())
+        runner, answers = _runner(sweep, media, journal, progress, stop, cells, part, wire, terms)
         reason = runner.run()
         size = journal.size
     told: dict[str, Any] = {
@@ -126,16 +122,45 @@ def _measure(arguments: argparse.Namespace, sweep: Sweep, terms: Terms | None, w
         "journal": arguments.journal,
     }
     told |= {"journal_bytes": size, **asdict(runner.tally)}
-    if isinstance(runner, AdaptiveRunner) and terms is not None:
-        found = (runner.decisions(), runner.cells, runner.adaptive.out, terms)
-        told["adaptive"] = {"budget_s": runner.budget_s, "used_s": runner.used_s(), **answer_data(*found)}
+    if answers is not None:
+        lines, told["adaptive"] = answers()
         if arguments.json != "-":
-            sys.stdout.write("".join(answer_lines(*found)))
+            sys.stdout.write("".join(lines))
     if arguments.json:
         put_json(arguments.json, told)
     if reason == "stopped":
         return _STOPPED
     return 1 if runner.tally.voids or runner.tally.failures else 0
+
+
+#: What an adaptive run has decided: lines for people, and JSON-able values.
+_Answers = Callable[[], tuple[Iterable[str], dict[str, Any]]]
+
+
+def _runner(
+    sweep: Sweep,
+    media: Mapping[str, Medium],
+    journal: SweepJournal,
+    progress: Progress,
+    stop: Stop,
+    cells: Sequence[PlannedCell],
+    part: Mapping[str, Any] | None,
+    wire: Wire | None,
+    terms: Terms | None,
+) -> tuple[Runner, _Answers | None]:
+    if terms is None:
+        return Runner(sweep, media, journal, progress, stop, cells, part, wire), None
+    # Only here: what decides takes as long to load as everything else.
+    from pytest_gpuio.sweep.adaptive_run import AdaptiveRunner
+    from pytest_gpuio.sweep.answers import answer_data, answer_lines
+
+    runner = AdaptiveRunner(sweep, media, journal, progress, stop, cells, terms, _age_s())
+
+    def answers() -> tuple[Iterable[str], dict[str, Any]]:
+        found = (runner.decisions(), runner.cells, runner.adaptive.out, terms)
+        return answer_lines(*found), {"budget_s": runner.budget_s, "used_s": runner.used_s(), **answer_data(*found)}
+
+    return runner, answers
 
 
 def _age_s() -> float:

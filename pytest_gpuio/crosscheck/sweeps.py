@@ -37,7 +37,7 @@ size = "{size}"
 [windows]
 length = "{length}"
 count = {count}
-warm_up = "10ms"
+warm_up = "5ms"
 [axes]
 workload = {workloads}
 datapath = {paths}
@@ -96,8 +96,7 @@ def _race(lab: Lab) -> Sequence[Row]:
         folder = Path(name)
         plan = _written(
             folder, size=_BYTES, length="20ms", count=5, workloads=json.dumps(list(_ORDER)),
-            paths='["psync", "libaio", "io_uring"]', sizes='["4k", "8k", "12k", "16k", "24k", "32k", "48k", "64k"]',
-            depths="[1, 8, 32]",
+            paths='["psync", "libaio", "io_uring"]', sizes='"4k..64k+4k"', depths="[1, 8, 32]",
         )  # fmt: skip
         _, _, text = _gpuio("sweep", "plan", str(plan), "--gpuio-target", str(target), "--cells", "--json", "-")
         cells = [dict(part.split("=", 1) for part in case.split("|")[1:]) for case in json.loads(text)["cases"]]

@@ -118,6 +118,10 @@ class Histogram:
         """Add the other's values to this one's."""
         native().lib.gpuio_hist_merge(self._hist, other._hist)
 
+    def merge_from(self, source: Any) -> None:
+        """Add the values of a ``struct gpuio_hist *``."""
+        native().lib.gpuio_hist_merge(self._hist, source)
+
     @staticmethod
     def bin_of(ns: int) -> int:
         """Index of the bin that holds a value; the number of bins for an overflow."""

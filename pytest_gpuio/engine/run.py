@@ -17,6 +17,7 @@ from pytest_gpuio.engine.spec import RunSpec, knob_names, to_native
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Mapping
 
     from _typeshed import ReadableBuffer
 
@@ -256,6 +257,12 @@ class Run:
         """
         lib, run = native().lib, self._open
         return {name: Histogram(getattr(lib, f"gpuio_{name}")(run)) for name in HISTOGRAMS}
+
+    def add_histograms(self, to: Mapping[str, Histogram]) -> None:
+        """Merges :meth:`histograms` into others without copies of its own."""
+        lib, run = native().lib, self._open
+        for name, histogram in to.items():
+            histogram.merge_from(getattr(lib, f"gpuio_{name}")(run))
 
     def sweep(self) -> Sweep:
         """Check what the last window left: reads in their buffers, writes by reading them back.

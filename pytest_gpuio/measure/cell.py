@@ -67,8 +67,10 @@ _ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 _STEEPEST = 16.0
 _TELLING_S = 2e-4
 #: What a window's I/O count aims at, in window lengths: one that is too short is measured again. A budget for warm-up
-#: means that time is short: little is added to what was asked for.
-_AIM, _AIM_OF_BUDGET = 1.2, 1.05
+#: means that time is short: next to nothing is added. The last one is for measuring again.
+_AIM, _AIM_OF_BUDGET, _AIM_AGAIN = 1.2, 1.02, 1.5
+#: Another window of warm-up is worth it when the budget has room for so many of the last one; it takes this much of it.
+_WORTH_ONE_MORE, _OF_ROOM = 1.5, 0.85
 
 
 class CellRun:
@@ -173,7 +175,8 @@ class CellRun:
                 warm_up.windows += len(observed["windows"])
                 warm_up.seconds += sum(w["end_ns"] - w["start_ns"] for w in observed["windows"]) / 1e9
                 if shortest is not None:
-                    ios = min(int(ios * 1.5 * plan.window_s / shortest) + 1, self._most_ios())
+                    more = _AIM if plan.warm_up_s is not None else _AIM_AGAIN
+                    ios = min(int(ios * more * plan.window_s / shortest) + 1, self._most_ios())
                 observed = self._measure(run, ios, restart=attempt + 1 < _RESTARTS)
             alone.append(compute_alone(plan, run))
             sweep, swept_at = None, time.monotonic()
@@ -312,15 +315,17 @@ class CellRun:
                 warm_up.reason = "broken off"
                 return ios, warm_up
             if plan.warm_up_s is not None and fixed is None:
-                # The budget pays for finding the count and no more: the rest is taken from the last window's speed.
+                # The budget pays for finding the count and no more: the count is taken from the last window's speed,
+                # which is to be as long as the budget allows, since a short one knows little.
                 per_window = max(_AIM_OF_BUDGET * plan.window_s / max(seconds, 1e-9), 1.0)
-                if warm_up.seconds + seconds + min(8.0 * seconds, plan.window_s) > plan.warm_up_s:
+                room = plan.warm_up_s - warm_up.seconds - seconds
+                if room < _WORTH_ONE_MORE * seconds:
                     warm_up.done(seconds, ios)
                     warm_up.reason = f"{plan.warm_up_s * 1e3:g} ms of warm-up asked for"
                     return min(max(int(ios * per_window), ios) + 1, most), warm_up
                 warm_up.windows += 1
                 warm_up.seconds += seconds
-                ios = min(int(ios * min(per_window, 8.0)) + 1, most)
+                ios = min(int(ios * min(per_window, 8.0, _OF_ROOM * room / max(seconds, 1e-9))) + 1, most)
                 continue
             if fixed is None and seconds < plan.window_s and ios < most:
                 steepest = _STEEPEST if seconds < _TELLING_S else _STEEPEST**2
@@ -373,8 +378,11 @@ class CellRun:
             spent = (window.end_ns - window.start_ns) / 1e9
             seconds += spent
             costs.append(spent / max(window.ios, 1))
-            for name, histogram in run.histograms().items():
-                histograms[name].merge(histogram)
+            if isinstance(run, Run):
+                run.add_histograms(histograms)
+            else:
+                for name, histogram in run.histograms().items():
+                    histograms[name].merge(histogram)
             if self._pace is None:
                 if self._broken(window) or (restart and spent < plan.least_window_s):
                     stop_reason = "max_windows"

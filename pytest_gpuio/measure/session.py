@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -59,6 +59,8 @@ _LAYOUT_SILENCE_S = 120.0
 #: A smoke run needs a target, not a large one.
 _SMOKE_BYTES = 64 << 20
 _SMOKE_GROUPS = 4
+#: Families of data paths that need the kernel only: there is hardly a machine that skips their cells.
+_OF_KERNEL: Final = ("posix", "io_uring")
 
 
 def child_family(cell: Cell, path: DataPath, target: Path) -> str:
@@ -130,6 +132,8 @@ class Session:
         self._capabilities = Resolver(self._probe)
         self._gpus: tuple[Mapping[str, Any], ...] | None = None
         self._virtual = hypervisor(Path("/")) is not None
+        #: NUMA nodes of the CPUs of a plan.
+        self._nodes: dict[tuple[int, ...], tuple[int, ...]] = {}
         #: Makes what keeps a cell's windows in step with other ranks; None = there are none.
         self.pacer_of: Callable[[Plan], Pacer] | None = None
 
@@ -166,11 +170,21 @@ class Session:
 
     def missing(self, cell: Cell, path: DataPath) -> str | None:
         """The first capability the cell lacks as ``needs NAME: sentence``, or None."""
+        self._start_ahead(cell, path)
         for name in self.needs(cell, path):
             reason = self._capabilities.reason(name, str(self._targets[cell.target]))
             if reason is not None:
                 return f"needs {name}: {reason}"
         return self._too_few_gpus(cell)
+
+    def _start_ahead(self, cell: Cell, path: DataPath) -> None:
+        """Has the children start that a cell of the kernel's own paths needs, while its capabilities are probed."""
+        if cell.destination != "host" or path.family not in _OF_KERNEL:
+            return
+        with suppress(ChildDied):  # whoever asks it next is told
+            if path.moves_data and not self._prepared:
+                self._children.get("layout")
+            self._children.get(path.family)
 
     def gpus(self) -> Sequence[Mapping[str, Any]]:
         """The GPUs there are, as a child sees them, in the order of their ordinals; empty when there is none."""
@@ -467,7 +481,7 @@ class Session:
             totals,
             proof,
             devices=medium.devices if path.moves_data else (),
-            nodes=numa_nodes(plan.cpus),
+            nodes=self._nodes_of(plan.cpus),
             virtual_machine=self._virtual,
         )
         results = gates.check(seen)
@@ -476,6 +490,11 @@ class Session:
                 self._children.replace(family)
                 raise VoidCell(result.gate, result.detail, [f"{r.gate} {r.state}: {r.detail}" for r in results])
         return seen, results
+
+    def _nodes_of(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
+        if cpus not in self._nodes:
+            self._nodes[cpus] = numa_nodes(cpus)
+        return self._nodes[cpus]
 
     def smoke(self, subject: Subject, progress: Progress = lambda _values: None) -> int:
         """Run a few requests, untimed and unrecorded; returns how many.

@@ -149,6 +149,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         selection.filter_items(config, items, run_of(config))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Garbage collection leaves out what was there before the first cell, items above all: it runs between cells."""
+    frozen = any("gpuio" in getattr(item, "fixturenames", ()) for item in session.items)
+    if frozen:
+        gc.freeze()
+    try:
+        return (yield)
+    finally:
+        if frozen:
+            gc.unfreeze()
+
+
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what replays of traces will be, before they run."""
     if not any("gpuio" in getattr(item, "fixturenames", ()) for item in items):

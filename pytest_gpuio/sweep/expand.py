@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Suite of a sweep's cells in their history keys; the name of an environment follows behind a dot.
 SUITE: Final = "sweep"
 #: A window may turn out this much shorter than it was asked for.
-_SHORTEST: Final = 0.75
+_SHORTEST: Final = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)

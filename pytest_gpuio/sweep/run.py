@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import subprocess
 import time
@@ -131,6 +132,9 @@ class Runner:
         reason: EndReason = "error"
         with HostLock(self._sweep.settings.lock_timeout), contextlib.ExitStack() as stack:
             stack.callback(self._close)
+            # What is there now stays: looking at it for garbage would cost each cell milliseconds.
+            gc.freeze()
+            stack.callback(gc.unfreeze)
             self._begin()
             self._progress.begin(self._sweep.plan.name, self.tally)
             try:

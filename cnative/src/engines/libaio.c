@@ -10,28 +10,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aio.h"
+#include "buffers.h"
 #include "clock.h"
 #include "registry.h"
 #include "why.h"
 
 struct libaio_state {
-	aio_context_t context;
+	struct gpuio_aio_context context;
+	uint64_t flying;            /* requests that the kernel has */
 	struct iocb *blocks;        /* one per slot */
 	struct iocb **list;         /* of one submit call */
 	struct io_event *events;
 	struct gpuio_io **refused;  /* requests that io_submit rejected: they end with its error, at the next reap */
 	unsigned nrefused;
 };
-
-static int sys_io_setup(unsigned n, aio_context_t *context)
-{
-	return syscall(SYS_io_setup, n, context) < 0 ? -errno : 0;
-}
-
-static int sys_io_destroy(aio_context_t context)
-{
-	return syscall(SYS_io_destroy, context) < 0 ? -errno : 0;
-}
 
 static int sys_io_submit(aio_context_t context, long n, struct iocb **list)
 {
@@ -76,13 +69,17 @@ static void explain_setup(int error, unsigned depth, struct gpuio_why *why)
 
 static int libaio_probe(const char *library, struct gpuio_why *why)
 {
-	aio_context_t context = 0;
-	int rc = sys_io_setup(1, &context);
+	struct gpuio_aio_context context;
+	struct gpuio_aio aio;
+	int rc;
 
 	(void)library;
-	if (rc == 0)
-		return sys_io_destroy(context);
-	explain_setup(-rc, 1, why);
+	gpuio_aio_init(&aio);
+	rc = gpuio_aio_take(&aio, 1, &context);
+	if (rc)
+		explain_setup(-rc, 1, why);
+	else
+		gpuio_aio_end(context);
 	return rc;
 }
 
@@ -105,11 +102,9 @@ static int libaio_open(struct gpuio_job *job)
 		s->blocks[i].aio_buf = (uintptr_t)job->ios[i].buf;
 		s->blocks[i].aio_data = (uintptr_t)&job->ios[i];
 	}
-	rc = sys_io_setup(depth, &s->context);
-	if (rc) {
-		s->context = 0;
+	rc = gpuio_aio_take(gpuio_pool_aio(job->spec->pool), depth, &s->context);
+	if (rc)
 		explain_setup(-rc, depth, &job->why);
-	}
 	return rc;
 }
 
@@ -127,9 +122,11 @@ static int libaio_submit(struct gpuio_job *job, struct gpuio_io *const *ios, uns
 		block->aio_nbytes = ios[i]->length;
 		s->list[i] = block;
 	}
-	rc = sys_io_submit(s->context, (long)n, s->list);
-	if (rc >= 0)
+	rc = sys_io_submit(s->context.id, (long)n, s->list);
+	if (rc >= 0) {
+		s->flying += (unsigned)rc;
 		return rc;
+	}
 	if (rc == -EAGAIN || rc == -EINTR)
 		return 0;
 	/* An error is about the first request: it has ended, the others were not looked at. */
@@ -154,10 +151,11 @@ static int take_events(struct libaio_state *s, struct gpuio_io **done, unsigned 
 		return (int)n;
 	min = min > n ? min - n : 0;
 	do {
-		rc = sys_io_getevents(s->context, (long)min, (long)(max - n), s->events, timeout);
+		rc = sys_io_getevents(s->context.id, (long)min, (long)(max - n), s->events, timeout);
 	} while (rc == -EINTR);
 	if (rc < 0)
 		return rc;
+	s->flying -= (unsigned)rc;
 	for (int i = 0; i < rc; i++) {
 		struct gpuio_io *io = (struct gpuio_io *)(uintptr_t)s->events[i].data;
 
@@ -192,8 +190,10 @@ static void libaio_close(struct gpuio_job *job)
 
 	if (!s)
 		return;
-	if (s->context)
-		sys_io_destroy(s->context); /* waits for what is in flight */
+	if (s->flying)
+		gpuio_aio_end(s->context); /* waits for them */
+	else if (s->context.id)
+		gpuio_aio_give_back(gpuio_pool_aio(job->spec->pool), s->context);
 	free(s->blocks);
 	free(s->list);
 	free(s->events);
