@@ -211,9 +211,10 @@ def closure(names: Iterable[str]) -> tuple[str, ...]:
 
 def qemu_options(names: Iterable[str], folder: Path) -> list[str]:
     """QEMU's options for devices; their images are made in the folder."""
-    names, options = set(names), list[str]()
-    # In the order of the table: an IOMMU comes before what it translates for.
-    emulated = [device for name, device in DEVICES.items() if name in names and device.qemu is not None]
+    options: list[str] = []
+    # In their order, which some buses depend on, but an IOMMU comes before what it translates for.
+    ordered = sorted(names, key=lambda name: name != "iommu")
+    emulated = [DEVICES[name] for name in ordered if DEVICES[name].qemu is not None]
     if any("bus=labnvme" in word for device in emulated for word in device.qemu(folder)):
         options += ["-device", "nvme,id=labnvme,serial=LABNVME"]
     for device in emulated:
