@@ -38,6 +38,16 @@ def test_an_iommu_comes_before_what_it_translates_for(tmp_path):
     assert qemu_options(closure(["removable", "iommu"]), tmp_path)[:2] == ["-device", "intel-iommu,aw-bits=48"]
 
 
+def test_devices_come_in_the_order_asked_for(tmp_path):
+    # Behind an expander bus QEMU would put on it what names no bus of its own.
+    words = qemu_options(closure(["bad_nvme", "numa_nvme", "iommu"]), tmp_path)
+    at = [
+        words.index(next(word for word in words if word.startswith(start)))
+        for start in ("intel-iommu", "nvme,drive=bad_nvme", "pxb-pcie")
+    ]
+    assert at == sorted(at)
+
+
 def test_each_emulated_disk_has_options_and_an_image_of_its_own(tmp_path):
     emulated = [name for name, device in DEVICES.items() if device.qemu is not None and name != "iommu"]
     words = qemu_options(emulated, tmp_path)
