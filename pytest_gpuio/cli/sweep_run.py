@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +16,13 @@ from pytest_gpuio.cli.sweep_options import add_plan, add_shard, part_of, sweep_o
 from pytest_gpuio.cli.sweep_plan import forecast_lines
 from pytest_gpuio.core.errors import ConfigError
 from pytest_gpuio.core.sizes import parse_percent
-from pytest_gpuio.media import Medium, classify
+from pytest_gpuio.media import classify
 from pytest_gpuio.sweep.estimate import estimate
-from pytest_gpuio.sweep.expand import PlannedCell, Sweep
+from pytest_gpuio.sweep.expand import Sweep
 from pytest_gpuio.sweep.journal import SweepJournal
 from pytest_gpuio.sweep.progress import LiveProgress, PlainProgress
 from pytest_gpuio.sweep.ranks import dismiss, serve
-from pytest_gpuio.sweep.run import Progress, Runner
+from pytest_gpuio.sweep.run import Runner
 from pytest_gpuio.sweep.stop import Stop
 from pytest_gpuio.sweep.terms import Terms, parse_budget, parse_confidence
 from pytest_gpuio.sweep.wire import Wire, open_wire
@@ -112,7 +111,13 @@ def _measure(arguments: argparse.Namespace, sweep: Sweep, terms: Terms | None, w
     progress = LiveProgress() if sys.stderr.isatty() and not arguments.plain else PlainProgress()
     sys.stderr.write("".join(forecast_lines(sweep, estimate(sweep, cells))))
     with SweepJournal(Path(arguments.journal)) as journal, Stop(progress.say) as stop:
-        runner, answers = _runner(sweep, media, journal, progress, stop, cells, part, wire, terms)
+        adaptive: AdaptiveRunner | None = None
+        if terms is not None:
+            # Only here: what decides takes as long to load as everything else.
+            from pytest_gpuio.sweep.adaptive_run import AdaptiveRunner
+
+            adaptive = AdaptiveRunner(sweep, media, journal, progress, stop, cells, terms, _age_s())
+        runner = adaptive or Runner(sweep, media, journal, progress, stop, cells, part, wire)
         reason = runner.run()
         size = journal.size
     told: dict[str, Any] = {
@@ -122,45 +127,18 @@ def _measure(arguments: argparse.Namespace, sweep: Sweep, terms: Terms | None, w
         "journal": arguments.journal,
     }
     told |= {"journal_bytes": size, **asdict(runner.tally)}
-    if answers is not None:
-        lines, told["adaptive"] = answers()
+    if adaptive is not None and terms is not None:
+        from pytest_gpuio.sweep.answers import answer_data, answer_lines
+
+        found = (adaptive.decisions(), adaptive.cells, adaptive.adaptive.out, terms)
+        told["adaptive"] = {"budget_s": adaptive.budget_s, "used_s": adaptive.used_s(), **answer_data(*found)}
         if arguments.json != "-":
-            sys.stdout.write("".join(lines))
+            sys.stdout.write("".join(answer_lines(*found)))
     if arguments.json:
         put_json(arguments.json, told)
     if reason == "stopped":
         return _STOPPED
     return 1 if runner.tally.voids or runner.tally.failures else 0
-
-
-#: What an adaptive run has decided: lines for people, and JSON-able values.
-_Answers = Callable[[], tuple[Iterable[str], dict[str, Any]]]
-
-
-def _runner(
-    sweep: Sweep,
-    media: Mapping[str, Medium],
-    journal: SweepJournal,
-    progress: Progress,
-    stop: Stop,
-    cells: Sequence[PlannedCell],
-    part: Mapping[str, Any] | None,
-    wire: Wire | None,
-    terms: Terms | None,
-) -> tuple[Runner, _Answers | None]:
-    if terms is None:
-        return Runner(sweep, media, journal, progress, stop, cells, part, wire), None
-    # Only here: what decides takes as long to load as everything else.
-    from pytest_gpuio.sweep.adaptive_run import AdaptiveRunner
-    from pytest_gpuio.sweep.answers import answer_data, answer_lines
-
-    runner = AdaptiveRunner(sweep, media, journal, progress, stop, cells, terms, _age_s())
-
-    def answers() -> tuple[Iterable[str], dict[str, Any]]:
-        found = (runner.decisions(), runner.cells, runner.adaptive.out, terms)
-        return answer_lines(*found), {"budget_s": runner.budget_s, "used_s": runner.used_s(), **answer_data(*found)}
-
-    return runner, answers
 
 
 def _age_s() -> float:

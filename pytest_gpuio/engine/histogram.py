@@ -116,7 +116,7 @@ class Histogram:
 
     def merge(self, other: Histogram) -> None:
         """Add the other's values to this one's."""
-        native().lib.gpuio_hist_merge(self._hist, other._hist)
+        self.merge_from(other._hist)
 
     def merge_from(self, source: Any) -> None:
         """Add the values of a ``struct gpuio_hist *``."""

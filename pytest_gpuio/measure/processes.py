@@ -36,14 +36,8 @@ class Census:
     kin: Mapping[int, Kin] = field(default_factory=dict)
 
 
-def clocks(pids: Iterable[int] | None = None) -> dict[int, int]:
-    """CPU nanoseconds of processes by id, threads that ended included; kernel threads are processes, too.
-
-    Args:
-        pids: which; None = every one that ``/proc`` shows.
-    """
-    if pids is None:
-        return process_clocks()
+def clocks(pids: Iterable[int]) -> dict[int, int]:
+    """CPU nanoseconds of these processes by id, threads that ended included; kernel threads are processes, too."""
     found: dict[int, int] = {}
     for pid in pids:
         try:
@@ -60,7 +54,7 @@ def count(*, ended: bool) -> Census:
     Args:
         ended: also read what is needed to find the CPU of processes that end before the next look: a file for each.
     """
-    found = clocks()
+    found = process_clocks()
     if not ended:
         return Census(found)
     kin: dict[int, Kin] = {}

@@ -140,10 +140,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         selection.mark(item, run_of(item.config))
 
 
+def _has_cells(items: list[pytest.Item]) -> bool:
+    return any("gpuio" in getattr(item, "fixturenames", ()) for item in items)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Drop impossible pairs that a suite's own parametrize made, and refuse to run without pytest-benchmark."""
-    if any("gpuio" in getattr(item, "fixturenames", ()) for item in items):
+    if _has_cells(items):
         from pytest_gpuio.plugin import selection
 
         selection.filter_items(config, items, run_of(config))
@@ -152,7 +156,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Garbage collection leaves out what was there before the first cell, items above all: it runs between cells."""
-    frozen = any("gpuio" in getattr(item, "fixturenames", ()) for item in session.items)
+    frozen = _has_cells(session.items)
     if frozen:
         gc.freeze()
     try:
@@ -164,7 +168,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what replays of traces will be, before they run."""
-    if not any("gpuio" in getattr(item, "fixturenames", ()) for item in items):
+    if not _has_cells(items):
         return []
     from pytest_gpuio.plugin import projection
 
