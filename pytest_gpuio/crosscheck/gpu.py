@@ -21,22 +21,26 @@ from pytest_gpuio.measure.prepare import choose_cpus
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
+#: Of the asynchronous paths on the loop device: its one kernel thread pays for each time that it wakes a worker up.
+_BATCH: Final = 8
 #: More than the processor's caches hold.
 _BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """One side; ``gpu``: its bytes end in the memory of GPU 0, else in host memory."""
+    """One side; ``gpu``: its bytes end in the memory of GPU 0, else in host memory; ``batch``: requests per call."""
 
     datapath: str
     bs: int
     qd: int = 1
     jobs: int = 1
     gpu: bool = True
+    batch: int = 1
 
     def __str__(self) -> str:
-        return f"{self.datapath} {'GPU' if self.gpu else 'host'} {self.bs // _KIB}k qd{self.qd} j{self.jobs}"
+        batch = f" b{self.batch}" if self.batch > 1 else ""
+        return f"{self.datapath} {'GPU' if self.gpu else 'host'} {self.bs // _KIB}k qd{self.qd}{batch} j{self.jobs}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ _RACES: Final = (
         _pair(
             f"loop-{bs // _KIB}k-{path}",
             "loop_ext4",
-            _Cell(path, bs, 32),
+            _Cell(path, bs, 32, batch=_BATCH),
             _Cell("gds_compat", bs, jobs=8),
             rate,
             cpu,
@@ -130,7 +134,7 @@ def _plan(lab: Lab, cell: _Cell, place: Place) -> Plan:
         "cufile": path.cufile,
         "gpus": (0,) * cell.jobs if cell.gpu else (),
     }
-    return for_seconds(lab.plan(path, place, qd=cell.qd, bs=cell.bs, **changes), lab.settings.seconds)
+    return for_seconds(lab.plan(path, place, qd=cell.qd, bs=cell.bs, batch=cell.batch, **changes), lab.settings.seconds)
 
 
 def _run(race: _Race, lab: Lab) -> Sequence[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ Verdict = Literal["reached", "missed", "not decided", "not measurable here", "re
 LEAST_PAIRS: Final = 7
 #: CPU of others, as a share of the machine, from which on a comparison counts as disturbed.
 MOST_FOREIGN: Final = 0.04
+_CONFIDENCE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,30 @@ class Spread:
 
 
 def noise_floor(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """How far a tool is from itself: the range of its self-pairs' ratios, each taken both ways round; None without any.
+    """How far the median of a tool's ratios to itself can be from 1 by chance, taken both ways round; None without any.
 
-    Which of two equal runs is the first is chance, so the range is the same on both sides of 1.
+    What is judged is a median, so its floor is the distribution-free interval of the self-pairs' median: for up to 8
+    pairs their whole range, for more the inner ranks that hold the median in 95 % of cases. Which of two equal runs is
+    the first is chance, so the interval is the same on both sides of 1.
+
+    Args:
+        ratios: of the self-pairs.
     """
     if not ratios:
         return None
-    most = max(max(ratio, 1.0 / ratio) for ratio in ratios)
+    ordered = sorted(ratios)
+    cut = _outer_ranks(len(ordered))
+    most = max(ordered[-1 - cut], 1.0 / ordered[cut], 1.0)
     return 1.0 / most, most
+
+
+def _outer_ranks(count: int) -> int:
+    """Values that may be left out at either end of ``count`` for the rest to hold the median with enough confidence."""
+    cut, below = 0, 1
+    while 1.0 - 2.0 * (below + math.comb(count, cut + 1)) / 2**count >= _CONFIDENCE:
+        cut += 1
+        below += math.comb(count, cut)
+    return cut
 
 
 def judge_ratio(

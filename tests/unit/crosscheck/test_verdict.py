@@ -68,15 +68,35 @@ def test_a_ratio_inside_the_noise_is_never_held_against_us(ratios, selves, relat
 
 
 @given(MANY)
-def test_the_noise_floor_is_symmetric_and_holds_every_self_pair(selves):
+def test_the_noise_floor_is_symmetric_and_within_the_self_pairs(selves):
     low, high = noise_floor(selves)
     assert low <= 1.0 <= high
     assert low == pytest.approx(1.0 / high)
+    assert high <= max(max(ratio, 1 / ratio) for ratio in selves) * 1.000001
+    median = statistics.median(selves)
+    assert low * 0.999999 <= median <= high * 1.000001
+    assert noise_floor([1 / ratio for ratio in selves]) == pytest.approx((low, high))
+    assert noise_floor([]) is None
+
+
+@given(st.lists(RATIOS, min_size=1, max_size=8))
+def test_with_few_pairs_the_noise_floor_holds_every_self_pair(selves):
+    low, high = noise_floor(selves)
     for ratio in selves:
         assert low * 0.999999 <= ratio <= high * 1.000001
         assert low * 0.999999 <= 1 / ratio <= high * 1.000001
-    assert noise_floor([1 / ratio for ratio in selves]) == pytest.approx((low, high))
-    assert noise_floor([]) is None
+
+
+@pytest.mark.parametrize(
+    # The outermost ranks of a median's 95 % interval, as tables of the sign test give them.
+    ("count", "rank"),
+    [(6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (15, 4), (20, 6), (25, 8), (30, 10), (40, 14), (50, 18)],
+)
+def test_with_more_pairs_the_noise_floor_is_that_of_their_median(count, rank):
+    selves = [1.01**k for k in range(count)]
+    low, high = noise_floor(selves)
+    assert high == pytest.approx(1.01 ** (count - rank))
+    assert low == pytest.approx(1 / high)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20))
