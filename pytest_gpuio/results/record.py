@@ -137,8 +137,10 @@ class Control(TypedDict):
     """The host's CPU over the measured stretch, gaps between windows included, set against the account.
 
     ``truth_s`` is online CPUs x wall less idle, iowait and steal; ``parts_s`` the child's CPU, interrupts outside of
-    tasks and daemons; ``elsewhere_s`` that of all other processes, ``elsewhere`` by name; ``unattributed_s`` = truth -
-    parts - elsewhere, ``unattributed_share`` relative to the truth. ``reason`` says why it is not trusted.
+    tasks and daemons; ``elsewhere_s`` that of all other processes, ``elsewhere`` by name; ``no_task_s`` what was spent
+    while no task ran (interrupts that met an idle CPU), null where the kernel does not tell; ``unattributed_s`` =
+    truth - parts - elsewhere - no task, ``unattributed_share`` relative to the truth. ``reason`` says why it is not
+    trusted.
     ``uncertainty_s`` is by how much the figures may miss each other; ``idle_cores`` is what the host used while nothing
     was measured, null where that was not watched.
     """
@@ -150,6 +152,7 @@ class Control(TypedDict):
     parts_s: float
     elsewhere_s: float
     elsewhere: dict[str, float]
+    no_task_s: float | None
     unattributed_s: float | None
     unattributed_share: float | None
     uncertainty_s: float

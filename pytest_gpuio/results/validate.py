@@ -204,7 +204,8 @@ def _cpu_problems(cpu: Mapping[str, Any], seconds: float) -> Iterator[str]:
     if not math.isclose(math.fsum(control["elsewhere"].values()), control["elsewhere_s"], rel_tol=_TOLERANCE):
         yield f"cpu.control.elsewhere does not add up to elsewhere_s {control['elsewhere_s']}"
     if control["truth_s"] is not None:
-        found = math.fsum((control["parts_s"], control["elsewhere_s"], control["unattributed_s"]))
+        parts = (control[name] or 0.0 for name in ("parts_s", "elsewhere_s", "no_task_s", "unattributed_s"))
+        found = math.fsum(parts)
         if not math.isclose(found, control["truth_s"], rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             yield f"cpu.control adds up to {found}, but truth_s is {control['truth_s']}"
 

@@ -16,6 +16,16 @@ def test_every_device_was_built(drives):
     assert drives.outcome.missing == {}
 
 
+def test_scheduler_statistics_hold_what_a_process_used(drives):
+    """This kernel has no exact sum of its tasks' time, but statistics of the scheduler."""
+    before, after = read(drives, "task_time")
+    assert before["tasks"]["stolen_too"]
+    own, wall = (after[name] - before[name] for name in ("own_ns", "at_ns"))
+    tasks = after["tasks"]["ns"] - before["tasks"]["ns"]
+    assert own >= 1e9
+    assert own <= tasks <= 2 * wall  # it has two processors
+
+
 def test_optane_is_known_by_its_model(drives):
     told = read(drives, "drives")
     voids = [void for void in told["voids"] if void["axes"]["target"] == "optane"]

@@ -127,9 +127,10 @@ def cpu_account(seen: Observed) -> Finding:
         return Finding("unknown", control["reason"] or "the host does not tell what it spent")
     # Where the kernel does not keep stolen time out of task time, tasks seem to have run while it was stolen.
     allowed = max(CPU_TWICE * truth, control["uncertainty_s"]) + (metered["steal_s"] or 0.0)
+    no_task = "" if control["no_task_s"] is None else f"{control['no_task_s']:.2f} in no task, "
     detail = (
         f"the host spent {truth:.2f} CPU seconds: {control['parts_s']:.2f} for the cell, {control['elsewhere_s']:.2f} "
-        f"elsewhere, {left:+.2f} ({left / truth:+.1%}) unattributed (limit -{allowed:.2f})"
+        f"elsewhere, {no_task}{left:+.2f} ({left / truth:+.1%}) unattributed (limit -{allowed:.2f})"
     )
     if left >= -allowed:
         return Finding("passed", detail)

@@ -1,10 +1,24 @@
 """In the guest: drives that must be left alone, have errors, or belong to a node; then a power cut, without polling."""
 
+import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-from measuring import DEVICES, again, cells, run, say, signal, start
+from measuring import DEVICES, LAB, again, cells, run, say, signal, start
+
+from pytest_gpuio.measure.task_time import read_task_time
+
+# What this kernel says of all its tasks' time, while one of them is told its own.
+told = []
+for _ in range(2):
+    time.sleep(0.05)  # the sum holds what a task has run when it gives up its processor
+    told.append({"tasks": asdict(read_task_time()), "own_ns": time.process_time_ns(), "at_ns": time.monotonic_ns()})
+    until = time.thread_time() + 1.0
+    while time.thread_time() < until:
+        pass
+(LAB / "task_time.json").write_text(json.dumps(told))
 
 # What protects a drive in use: held by the device mapper, mounted, or not named.
 generic = {name: DEVICES[name].replace("/dev/nvme", "/dev/ng") for name in ("nvme", "nvme4k", "files")}

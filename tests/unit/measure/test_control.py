@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from pytest_gpuio.measure import control, host
 from pytest_gpuio.measure.control import Snapshot
 from pytest_gpuio.measure.processes import Census
+from pytest_gpuio.measure.task_time import TaskTime
 
 S = 10**9
 CPUS = {0: (0.0, 0.0), 1: (0.0, 0.0)}
 
 
-def snapshot(at_s, idle_s, own_s, others, steal_s=0.0, cpus=CPUS):
+def snapshot(at_s, idle_s, own_s, others, steal_s=0.0, cpus=CPUS, tasks=None):
     times = host.HostTimes(round(at_s * S), idle_s, steal_s, cpus)
-    return Snapshot(
-        round(at_s * S), S // 100, times, round(own_s * S), Census({pid: round(s * S) for pid, s in others.items()})
-    )
+    census = Census({pid: round(s * S) for pid, s in others.items()})
+    return Snapshot(round(at_s * S), S // 100, times, round(own_s * S), census, tasks)
 
 
 def weigh(before, after, **changes):
@@ -38,6 +38,32 @@ def test_the_host_is_ours_elsewheres_or_unattributed(monkeypatch):
     assert (seen.trusted, seen.reason, seen.seconds) == (True, None, 5.0)
     # Both looks took 10 ms, in which two CPUs can do 20 ms of work each time.
     assert seen.uncertainty_s == pytest.approx(0.04 + 0.04)
+
+
+def tasks(seconds, *, stolen_too=False):
+    return TaskTime(round(seconds * S), stolen_too)
+
+
+@pytest.mark.parametrize(
+    ("total", "outside", "no_task", "left"),
+    [
+        # 2 CPUs x 5 s, 3 s idle, 0.5 s stolen: 6.5 s spent, of which 3 s ours and 2 s a stranger's.
+        (tasks(5.0), 0.0, 1.5, 0.0),
+        (tasks(5.25), 0.0, 1.25, 0.25),  # a task of 0.25 s was missed
+        (tasks(5.5, stolen_too=True), 0.0, 1.5, 0.0),
+        (tasks(5.0), 0.5, 1.0, 0.0),  # half a second of interrupts is in the account already
+        (tasks(7.0), 0.0, 0.0, 1.5),  # more than the host spent: nothing is left for interrupts
+        (tasks(4.0), 0.0, None, 1.5),  # it lags behind the clocks that it is the sum of
+        (None, 0.0, None, 1.5),
+    ],
+)
+def test_what_no_task_spent_is_told_where_the_kernel_sums_its_tasks(total, outside, no_task, left):
+    before = snapshot(0, 100.0, 1.0, {10**6: 4.0}, tasks=tasks(0.0, stolen_too=bool(total and total.stolen_too)))
+    after = snapshot(5, 103.0, 4.0, {10**6: 6.0}, steal_s=0.5, tasks=total)
+    seen = weigh(before, after, outside_s=outside)
+    assert seen.no_task_s == (None if no_task is None else pytest.approx(no_task))
+    assert seen.unattributed_s == pytest.approx(left)
+    assert seen.parts_s + seen.elsewhere_s + (seen.no_task_s or 0) + seen.unattributed_s == pytest.approx(seen.truth_s)
 
 
 def look_taking(monkeypatch, *took_ms):

@@ -18,6 +18,7 @@ def judge(steal_s=0.0, **changes):
         "truth_s": 5.0,
         "parts_s": 4.0,
         "elsewhere_s": 1.0,
+        "no_task_s": 0.0,
         "unattributed_s": 0.0,
         "uncertainty_s": 0.04,
     } | changes

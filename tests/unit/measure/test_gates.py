@@ -26,8 +26,8 @@ PLAN = Plan(
 ACCOUNT = {
     "steal_s": 0.0,
     "control": {
-        "trusted": True, "reason": None, "truth_s": 4.0, "parts_s": 3.0, "elsewhere_s": 0.9, "unattributed_s": 0.1,
-        "uncertainty_s": 0.05,
+        "trusted": True, "reason": None, "truth_s": 4.0, "parts_s": 3.0, "elsewhere_s": 0.9, "no_task_s": None,
+        "unattributed_s": 0.1, "uncertainty_s": 0.05,
     },
 }  # fmt: skip
 

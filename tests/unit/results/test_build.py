@@ -32,6 +32,7 @@ METERED = {
         "parts_s": 0.5,
         "elsewhere_s": 0.25,
         "elsewhere": {"kworker loop0": 0.1875, "others": 0.0625},
+        "no_task_s": None,
         "unattributed_s": 0.125,
         "unattributed_share": 0.125 / 0.875,
         "uncertainty_s": 0.046875,
