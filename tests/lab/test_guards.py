@@ -23,7 +23,7 @@ def test_scheduler_statistics_hold_what_a_process_used(drives):
     own, wall = (after[name] - before[name] for name in ("own_ns", "at_ns"))
     tasks = after["tasks"]["ns"] - before["tasks"]["ns"]
     assert own >= 1e9
-    assert own <= tasks <= 2 * wall  # it has two processors
+    assert 0.95 * own <= tasks <= 2 * wall  # it has two processors
 
 
 def test_optane_is_known_by_its_model(drives):
