@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, fields
+import struct
+from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pytest_gpuio.core.errors import EngineError
 from pytest_gpuio.engine.clock import Clock
@@ -26,33 +28,33 @@ if TYPE_CHECKING:
 HISTOGRAMS: Final = ("slat", "clat", "lat", "lag", "response", "copy", "total")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerResult:
-    """One worker's part of a window.
+class WorkerResult(NamedTuple):
+    """One worker's part of a window; mirrors ``struct gpuio_worker_result``.
 
     Attributes:
         error: 0 or -errno of the worker itself, not of an I/O.
         cpu: the CPU it was pinned to; -1 = not pinned. tid: its thread id.
+        gpu: ordinal of the GPU its bytes end in; -1 = host memory.
         start_ns, end_ns: CLOCK_MONOTONIC.
         ios, bytes: completed in full.
         cpu_ns: CLOCK_THREAD_CPUTIME_ID over the window.
-        gpu: ordinal of the GPU its bytes end in; -1 = host memory.
     """
 
     error: int
     cpu: int
     tid: int
+    gpu: int
     start_ns: int
     end_ns: int
     ios: int
     bytes: int
     cpu_ns: int
-    gpu: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """One timed stretch of a fixed number of I/Os; mirrors ``struct gpuio_window``.
+
+    A tuple since it is made between two windows, by a processor that has slept: each step takes ten times as long then.
 
     Attributes:
         start_ns, end_ns: CLOCK_MONOTONIC, from the start barrier's release to the end of the last worker.
@@ -126,8 +128,18 @@ class Window:
     workers: tuple[WorkerResult, ...]
 
 
-_WINDOW_FIELDS = tuple(field.name for field in fields(Window) if field.name != "workers")
-_WORKER_FIELDS = tuple(field.name for field in fields(WorkerResult))
+_CODES: Final = {"uint64_t": "Q", "int64_t": "q", "uint32_t": "I", "int32_t": "i", "double": "d"}
+
+
+@cache
+def _layout(name: str, fields: tuple[str, ...]) -> struct.Struct:
+    """How a struct of the engine whose fields are ``fields`` lies in memory."""
+    kind = native().ffi.typeof(f"struct {name}")
+    if tuple(field for field, _ in kind.fields) != fields:
+        raise EngineError(f"the compiled engine's struct {name} has other fields: build the package again")
+    layout = struct.Struct("@" + "".join(_CODES[field.type.cname] for _, field in kind.fields) + "0Q")
+    assert layout.size == native().ffi.sizeof(kind)
+    return layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +249,14 @@ class Run:
         return float(took[0])
 
     def _window(self, out: Any) -> Window:
-        values = {name: getattr(out, name) for name in _WINDOW_FIELDS}
-        return Window(**values, workers=self._workers())
+        values = _layout("gpuio_window", Window._fields[:-1]).unpack_from(native().ffi.buffer(out))
+        return Window._make((*values, self._workers()))
 
     def _workers(self) -> tuple[WorkerResult, ...]:
         results = native().ffi.new("struct gpuio_worker_result[]", self.spec.jobs)
         native().lib.gpuio_worker_results(self._open, results)
-        return tuple(WorkerResult(**{name: getattr(result, name) for name in _WORKER_FIELDS}) for result in results)
+        layout = _layout("gpuio_worker_result", WorkerResult._fields)
+        return tuple(map(WorkerResult._make, layout.iter_unpack(native().ffi.buffer(results))))
 
     def histograms(self) -> dict[str, Histogram]:
         """Copies of the last window's latency histograms by name, merged over workers.

@@ -41,7 +41,7 @@ from pytest_gpuio.measure.opening import (
     opened_target,
 )
 from pytest_gpuio.measure.pace import Pace, Verdict, sleep_until
-from pytest_gpuio.measure.placement import buffer_nodes
+from pytest_gpuio.measure.placement import buffer_nodes, running_among
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.replay import fixed_ios, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
@@ -164,6 +164,9 @@ class CellRun:
             self._shares = Shares(plan.gpus)
             mapping = {"dax": says_dax(self._fd), "map_sync": maps_synchronously(self._fd)} if plan.mapped else {}
             compute_alone(plan, run, tune=True)
+            if isinstance(run, Run) and min(plan.cpus, default=-1) >= 0:
+                # It sleeps inside windows; a CPU that slept as long would take its time to wake up after each of them.
+                stack.enter_context(running_among(plan.cpus))
             ios, warm_up = self._warm_up(run, fixed_ios(plan, schedule))
             alone = [compute_alone(plan, run)]
             observed = self._measure(run, ios, restart=True)

@@ -72,8 +72,15 @@ def buffer_node(nodes: Sequence[int], root: str = "/") -> int | None:
 @contextmanager
 def running_on(node: int, root: str = "/") -> Iterator[None]:
     """Runs this thread on a node's CPUs, so that memory it touches first comes from there; where that is allowed."""
+    with running_among(node_cpus(node, root)):
+        yield
+
+
+@contextmanager
+def running_among(cpus: Iterable[int]) -> Iterator[None]:
+    """Runs this thread on those of its CPUs that are among these, where there are any and that is allowed."""
     before = os.sched_getaffinity(0)
-    near = before.intersection(node_cpus(node, root))
+    near = before.intersection(cpus)
     if not near:
         yield
         return

@@ -8,7 +8,6 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import reduce
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -79,8 +78,7 @@ def merge_windows(windows: Sequence[Window]) -> Window:
         sums = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
         failed = one if one.errors else other
         wrong = one if one.bad else other
-        return replace(
-            one,
+        return one._replace(
             **sums,
             start_ns=min(one.start_ns, other.start_ns),
             end_ns=max(one.end_ns, other.end_ns),

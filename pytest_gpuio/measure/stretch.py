@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from dataclasses import fields
 from typing import Any
 
 from pytest_gpuio.engine import Window, WorkerResult
@@ -35,7 +34,7 @@ class Stretch:
             gpu: ordinal where its bytes ended, -1 = the host.
         """
         before, after = self._usage, self._after
-        values: dict[str, Any] = {field.name: 0 for field in fields(Window)}
+        values: dict[str, Any] = dict.fromkeys(Window._fields, 0)
         values |= {
             "stuck_worker": -1,
             "start_ns": self.start_ns,
@@ -50,7 +49,7 @@ class Stretch:
             "involuntary_switches": after.ru_nivcsw - before.ru_nivcsw,
         }
         values |= counted
-        worker: dict[str, Any] = {field.name: 0 for field in fields(WorkerResult)}
+        worker: dict[str, Any] = dict.fromkeys(WorkerResult._fields, 0)
         worker |= {"cpu": -1, "tid": threading.get_native_id(), "start_ns": self.start_ns, "end_ns": self.end_ns}
         worker |= {"ios": values["ios"], "bytes": values["bytes"], "cpu_ns": self._thread, "gpu": gpu}
         return Window(**(values | {"workers": (WorkerResult(**worker),)}))

@@ -404,3 +404,10 @@ os._exit(0)
     assert first.startswith(f"{errno.ETIMEDOUT} worker 1 of engine sleeping did not come back within 0.2 s")
     assert "did not end within 2 s" in note
     assert "give this process up" in note
+
+
+def test_a_struct_of_another_build_is_refused():
+    from pytest_gpuio.engine import run as module
+
+    with pytest.raises(EngineError, match="struct gpuio_window has other fields: build the package again"):
+        module._layout("gpuio_window", ("start_ns", "end_ns"))

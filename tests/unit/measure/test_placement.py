@@ -17,6 +17,7 @@ from pytest_gpuio.measure.placement import (
     device_nodes,
     memory_nodes,
     ordered_cpus,
+    running_among,
     running_on,
     wanted_nodes,
     worker_distance,
@@ -154,3 +155,16 @@ def test_this_machines_memory():
             assert found is not None
             assert set(found) <= set(nodes)
         assert os.sched_getaffinity(0) == before
+
+
+def test_a_thread_runs_among_those_of_its_cpus_that_are_named_and_returns():
+    allowed = os.sched_getaffinity(0)
+    one = min(allowed)
+    with running_among([one, 10**6]):
+        assert os.sched_getaffinity(0) == {one}
+    assert os.sched_getaffinity(0) == allowed
+    with running_among([10**6]):  # none of them is allowed: it stays where it is
+        assert os.sched_getaffinity(0) == allowed
+    with pytest.raises(KeyError), running_among([one]):
+        raise KeyError
+    assert os.sched_getaffinity(0) == allowed

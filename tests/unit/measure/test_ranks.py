@@ -23,7 +23,7 @@ from pytest_gpuio.measure.replay import rank_plan
 
 
 def window(**changed: float) -> Window:
-    zero = {field.name: 0 for field in dataclasses.fields(Window)} | {"workers": ()}
+    zero = dict.fromkeys(Window._fields, 0) | {"workers": ()}
     return Window(**(zero | changed))
 
 
