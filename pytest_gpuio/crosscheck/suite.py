@@ -118,11 +118,11 @@ def _conditions(lab: Lab, load: float, *, gpu: bool) -> str:
             f"not decided. CPU is of the measuring child, library threads included. {after}"
         )
     try:
-        against = str(lab.fio)
-    except CapabilityMissing as error:
-        against = str(error)
+        against = f"against {lab.fio}"
+    except CapabilityMissing:
+        against = "without fio"  # lines that need it say why there is none
     return (
         f"{settings.pairs} interleaved pairs of {settings.seconds:g} s per comparison, one worker pinned to one CPU, "
-        f"against {against}; files in {settings.folder}. A ratio inside the noise floor (a tool against itself) is not "
+        f"{against}; files in {settings.folder}. A ratio inside the noise floor (a tool against itself) is not "
         f"decided. CPU per request is of the tool's process, read from outside. {after}"
     )
