@@ -177,6 +177,7 @@ class CellHandle:
                 raise
         run.keep(record)
         recording.replay(self._benchmark, self._item.stash[recording.CLOCK], record)
+        recording.drop_rows(self._item.config, len(run.records))
         self._item.user_properties.append(("gpuio", cell_line(record)))
         if run.settings.strict:
             shaky = failed_gates(record, "unsettled")

@@ -51,6 +51,25 @@ def narrow_table(config: pytest.Config) -> None:
         config.option.benchmark_columns = list(NARROW)
 
 
+#: Options of pytest-benchmark that need all rows at the end.
+_NEED_ROWS: Final = ("json", "save", "autosave", "compare", "compare_fail", "histogram", "verbose", "cprofile_dump")
+
+
+def drop_rows(config: pytest.Config, rows: int) -> None:
+    """Above :data:`MANY_ROWS` rows, whose table is left out, take them out of pytest-benchmark's session.
+
+    They stay where something was asked for that needs them.
+
+    Args:
+        config: pytest's.
+        rows: finished cells.
+    """
+    session = getattr(config, "_benchmarksession", None)
+    needed = any(getattr(config.option, f"benchmark_{name}", None) for name in _NEED_ROWS)
+    if session is not None and rows > MANY_ROWS and not needed:
+        session.benchmarks.clear()
+
+
 def group_label(axes: Mapping[str, Any]) -> str:
     """The group of a cell: rows that differ in data path and geometry only."""
     return f"{axes['medium']}/{axes['workload']}"

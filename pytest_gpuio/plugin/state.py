@@ -174,13 +174,15 @@ class Run:
             self._lock = None
 
     def keep(self, record: CellRecord) -> None:
-        """Take a finished cell: journal first, then memory.
+        """Take a finished cell: the whole of it into the journal, then into memory what tables show.
 
         Raises:
             GpuioError: the journal cannot be written.
         """
+        from pytest_gpuio.report.digest import digest
+
         self._written_journal.append("cell", record)
-        self.records.append(record)
+        self.records.append(digest(record))
 
     def keep_void(self, void: Void) -> None:
         """Take an impossible result."""
@@ -270,9 +272,10 @@ class Run:
             self._tell_leftovers(self._session.modelled)
         if not (self.records or self.voids or self.skips or self.failures or (self.interrupted and self._session)):
             return
-        from pytest_gpuio.results.run_file import results, write_results
+        from pytest_gpuio.results.run_file import write_cells
 
-        write_results(self.settings.results, results(self.block(), self.records))
+        lines = () if self._journal is None else self._journal.lines()
+        write_cells(self.settings.results, self.block(), (line.raw for line in lines if line.kind == "cell"))
         self.written = True
         if self._journal is not None:
             # Its purpose was to survive a crash; everything in it is now in the results file, durably.

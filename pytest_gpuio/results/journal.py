@@ -10,7 +10,7 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,7 +99,7 @@ class Journal:
             ConfigError: something of this name exists already, or it cannot be made.
         """
         path = Path(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             fd = os.open(path, flags, 0o666)
         except FileExistsError:
@@ -234,6 +234,17 @@ class Journal:
             os.fsync(self._fd)
             self._unsynced = False
 
+    def lines(self) -> Iterator[Line]:
+        """What was written so far, in memory for one line; also when somebody has removed the file's name meanwhile.
+
+        Raises:
+            GpuioError: as :func:`read`.
+        """
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)  # of both descriptors; this class only appends
+            for line, _ in _lines(file, str(self.path)):
+                yield line
+
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
         if self._fd >= 0:
@@ -277,16 +288,21 @@ def sound_bytes(path: str | os.PathLike[str]) -> int:
 
 
 def _scan(path: str | os.PathLike[str]) -> Iterator[tuple[Line, int]]:
-    name, good = os.fspath(path), 0
     try:
         with Path(path).open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                good += len(line)
-                yield _line(line[:-1], f"{name}:{number}", number), good
+            yield from _lines(file, os.fspath(path))
     except OSError as error:
-        raise GpuioError(f"journal {name} cannot be read: {error.strerror}.") from None
+        raise GpuioError(f"journal {os.fspath(path)} cannot be read: {error.strerror}.") from None
+
+
+def _lines(file: Iterable[bytes], name: str) -> Iterator[tuple[Line, int]]:
+    """Each whole line, and the bytes up to its end."""
+    good = 0
+    for number, line in enumerate(file, start=1):
+        if not line.endswith(b"\n"):
+            return
+        good += len(line)
+        yield _line(line[:-1], f"{name}:{number}", number), good
 
 
 def is_being_written(path: str | os.PathLike[str]) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,27 +53,55 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], *, what: str
         JsonError: the content holds a NaN or the like; the old file is left alone.
         GpuioError: it cannot be written.
     """
+    write_with_list(path, content, None, (), what=what)
+
+
+def write_with_list(
+    path: str | os.PathLike[str], content: Mapping[str, Any], name: str | None, values: Iterable[bytes], *, what: str
+) -> None:
+    """As :func:`write`, with one more key, the last one: a list that need not fit into memory.
+
+    Args:
+        path: the file.
+        content: JSON-able; its key ``kind`` says which files may be replaced.
+        name: of the key; None = there is none.
+        values: of the list, each as JSON text without line ends; each gets a line of its own.
+        what: it is called so in messages.
+
+    Raises:
+        ConfigError, JsonError, GpuioError: as :func:`write`; what ``values`` raises. The old file is left alone then.
+    """
     path, kind = Path(path), content["kind"]
-    text = (strict_json.dumps(content, indent=1, what=kind) + "\n").encode("ascii")
+    text = strict_json.dumps(content, indent=1, what=kind).encode("ascii")
     if not _head(kind).match(text):
         raise ValueError(f"a {what} must start with its schema and kind, or the next run would refuse to replace it")
     try:
         check_replaceable(path, kind, what)
-        _replace(path, text)
+        _replace(path, [text, b"\n"] if name is None else _with_list(text, name, values))
     except OSError as error:
         raise GpuioError(f"{what.removeprefix('gpuio ')} {path} cannot be written: {error.strerror}.") from error
+
+
+def _with_list(text: bytes, name: str, values: Iterable[bytes]) -> Iterable[bytes]:
+    yield b'%b,\n "%b": [' % (text.removesuffix(b"\n}"), name.encode("ascii"))
+    between = b"\n  "
+    for value in values:
+        yield between
+        yield value
+        between = b",\n  "
+    yield b"\n ]\n}\n" if between != b"\n  " else b"]\n}\n"
 
 
 def _head(kind: str) -> re.Pattern[bytes]:
     return re.compile(rb'\{\s*"schema":\s*\d+,\s*"kind":\s*"' + re.escape(kind.encode()) + rb'"')
 
 
-def _replace(path: Path, text: bytes) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(text)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypedDict
 
 from pytest_gpuio import __version__
-from pytest_gpuio.results import owned_file
+from pytest_gpuio.results import owned_file, strict_json
 from pytest_gpuio.results.record import SCHEMA, CellRecord
 
 KIND: Final = "gpuio-results"
@@ -127,4 +127,19 @@ def write_results(path: str | os.PathLike[str], content: Results) -> None:
         JsonError: the content holds a NaN or the like; the old file is left alone.
         GpuioError: it cannot be written.
     """
-    owned_file.write(path, content, what="gpuio results file")
+    block = {name: value for name, value in content.items() if name != "cells"}
+    write_cells(path, block, (strict_json.dumps(cell, what="cell").encode("ascii") for cell in content["cells"]))
+
+
+def write_cells(path: str | os.PathLike[str], block: Mapping[str, Any], cells: Iterable[bytes]) -> None:
+    """As :func:`write_results`, for cells that need not fit into memory.
+
+    Args:
+        path: the file.
+        block: the run's :class:`Block`.
+        cells: each :class:`~pytest_gpuio.results.record.CellRecord` as JSON text, as journals hold it.
+
+    Raises:
+        ConfigError, JsonError, GpuioError: as :func:`write_results`; what ``cells`` raises.
+    """
+    owned_file.write_with_list(path, block, "cells", cells, what="gpuio results file")

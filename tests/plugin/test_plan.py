@@ -1,5 +1,7 @@
 """``--gpuio-plan``: a sweep's plan inside pytest."""
 
+import json
+
 import pytest
 
 PLAN = """
@@ -15,6 +17,18 @@ qd = [1, 2]
 """
 
 
+MANY = """
+[windows]
+length = "20ms"
+count = 1
+warm_up = "5ms"
+[axes]
+datapath = "null"
+workload = "micro/randread"
+bs = ["4k", "8k", "16k", "32k"]
+qd = "4..60+4"
+jobs = 1
+"""
 MINE = """
 import pytest
 
@@ -91,3 +105,25 @@ def test_a_target_without_a_path_is_left_out_and_told(gpuio_run, plan, pytester,
     narrow = ("--gpuio-datapath=null", "--gpuio-bs=4k", "--gpuio-qd=1")
     result = gpuio_run("--gpuio-plan=p.toml", *narrow, suite="", target=f"fast={target}")
     result.stdout.fnmatch_lines(["*target slow has no path: give --gpuio-target slow=PATH*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"), [((), 0), (("--benchmark-json=b.json",), 60), (("--benchmark-autosave",), 60)]
+)
+def test_rows_of_a_large_run_stay_in_memory_only_where_they_are_needed(pytester, gpuio_run, options, kept):
+    (pytester.path / "many.toml").write_text(MANY)
+    pytester.makeconftest(
+        """
+        def pytest_sessionfinish(session):
+            print("rows:", len(session.config._benchmarksession.benchmarks))
+        """
+    )
+    result = gpuio_run("--gpuio-plan=many.toml", "-s", *options, suite="")
+    rows = [line.split()[-1] for line in result.outlines if "rows: " in line]
+    found = json.loads((pytester.path / "gpuio-results.json").read_text())
+    assert len(found["cells"]) + len(found["voids"]) == 60
+    assert rows == [str(len(found["cells"]) if kept else 0)]
+    assert any("cells, best first" in line for line in result.outlines)
+    if "--benchmark-json=b.json" in options:
+        written = json.loads((pytester.path / "b.json").read_text())
+        assert [row["extra_info"]["gpuio"] for row in written["benchmarks"]] == found["cells"]

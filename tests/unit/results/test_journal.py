@@ -32,6 +32,16 @@ def test_entries_read_back_in_order(path):
     )
 
 
+def test_a_journal_that_is_being_written_is_read_also_without_its_name(path):
+    with Journal.create(path) as out:
+        out.append("start", {"n": 0})
+        assert [line.kind for line in out.lines()] == ["start"]
+        out.append("cell", {"n": 1})
+        path.unlink()
+        out.append("cell", {"n": 2})
+        assert [line.raw for line in out.lines() if line.kind == "cell"] == [b'{"n":1}', b'{"n":2}']
+
+
 def test_each_line_carries_the_crc32_of_its_data(path):
     write(path, {"a": 1})
     data = b'{"kind":"cell","body":{"a":1}}'

@@ -42,6 +42,26 @@ def test_everything_of_a_run_is_kept(tmp_path):
     assert oct(path.stat().st_mode & 0o777) == oct(0o666 & ~current_umask())
 
 
+def test_cells_may_come_as_text_one_at_a_time(tmp_path):
+    path = tmp_path / "r.json"
+    block = {name: value for name, value in content().items() if name != "cells"}
+    text = json.dumps(CELL).encode()
+    for count in (0, 1, 3):
+        run_file.write_cells(path, block, iter([text] * count))
+        assert json.loads(path.read_text()) == content([CELL] * count)
+        assert validate.validate_file(path) == []
+
+    def broken():
+        yield text
+        raise GpuioError("the journal is corrupt.")
+
+    before = path.read_bytes()
+    with pytest.raises(GpuioError, match="corrupt"):
+        run_file.write_cells(path, block, broken())
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def current_umask():
     mask = os.umask(0)
     os.umask(mask)
