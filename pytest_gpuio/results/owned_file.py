@@ -53,31 +53,41 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], *, what: str
         JsonError: the content holds a NaN or the like; the old file is left alone.
         GpuioError: it cannot be written.
     """
-    write_with_list(path, content, None, (), what=what)
+    text = _text(content, what)
+    _write(Path(path), content["kind"], (text, b"\n"), what)
 
 
 def write_with_list(
-    path: str | os.PathLike[str], content: Mapping[str, Any], name: str | None, values: Iterable[bytes], *, what: str
+    path: str | os.PathLike[str], content: Mapping[str, Any], name: str, values: Iterable[bytes], *, what: str
 ) -> None:
     """As :func:`write`, with one more key, the last one: a list that need not fit into memory.
 
     Args:
         path: the file.
         content: JSON-able; its key ``kind`` says which files may be replaced.
-        name: of the key; None = there is none.
+        name: of the key.
         values: of the list, each as JSON text without line ends; each gets a line of its own.
         what: it is called so in messages.
 
     Raises:
         ConfigError, JsonError, GpuioError: as :func:`write`; what ``values`` raises. The old file is left alone then.
     """
-    path, kind = Path(path), content["kind"]
+    text = _text(content, what)
+    _write(Path(path), content["kind"], _with_list(text, name, values), what)
+
+
+def _text(content: Mapping[str, Any], what: str) -> bytes:
+    kind = content["kind"]
     text = strict_json.dumps(content, indent=1, what=kind).encode("ascii")
     if not _head(kind).match(text):
         raise ValueError(f"a {what} must start with its schema and kind, or the next run would refuse to replace it")
+    return text
+
+
+def _write(path: Path, kind: str, pieces: Iterable[bytes], what: str) -> None:
     try:
         check_replaceable(path, kind, what)
-        _replace(path, [text, b"\n"] if name is None else _with_list(text, name, values))
+        _replace(path, pieces)
     except OSError as error:
         raise GpuioError(f"{what.removeprefix('gpuio ')} {path} cannot be written: {error.strerror}.") from error
 

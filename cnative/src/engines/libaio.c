@@ -156,13 +156,12 @@ static int libaio_submit(struct gpuio_job *job, struct gpuio_io *const *ios, uns
 	return 1;
 }
 
-static unsigned hand_back(struct gpuio_io **done, const struct io_event *event)
+static struct gpuio_io *ended(const struct io_event *event)
 {
 	struct gpuio_io *io = (struct gpuio_io *)(uintptr_t)event->data;
 
 	io->result = event->res;
-	*done = io;
-	return 1;
+	return io;
 }
 
 /* Up to max finished requests that are in the ring by now. */
@@ -177,7 +176,7 @@ static unsigned read_ring(struct libaio_state *s, struct gpuio_io **done, unsign
 	head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	while (n < max && head != tail) {
-		n += hand_back(done + n, &ring->events[head]);
+		done[n++] = ended(&ring->events[head]);
 		if (++head == ring->nr)
 			head = 0;
 	}
@@ -210,7 +209,7 @@ static int take_events(struct libaio_state *s, struct gpuio_io **done, unsigned 
 		return rc;
 	s->flying -= (unsigned)rc;
 	for (int i = 0; i < rc; i++)
-		n += hand_back(done + n, &s->events[i]);
+		done[n++] = ended(&s->events[i]);
 	return (int)n;
 }
 
