@@ -65,14 +65,30 @@ def tmpfs_folder(needed: int) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def _huge_tmpfs_folder(needed: int) -> Iterator[Path]:
+    """A new tmpfs in huge pages while it is used; where there is none, or no right to it, a :func:`tmpfs_folder`.
+
+    What a request through a kernel thread costs beyond the thread's copy is told apart the better, the less that copy
+    takes: in small pages it is a third slower, and varies with the place in memory of each.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tmpfs_folder(needed))
+        options = f"huge=always,size={2 * needed},mode=700"
+        with contextlib.suppress(CapabilityMissing):
+            if _run("mount", "-t", "tmpfs", "-o", options, "gpuio-crosscheck", str(folder)).returncode == 0:
+                stack.callback(_unmount, str(folder))
+        yield folder
+
+
+@contextlib.contextmanager
 def loop_over_tmpfs(size: int) -> Iterator[str]:
-    """A new loop device over a fully written file in tmpfs, with direct I/O to it where tmpfs has it.
+    """A new loop device over a fully written file in tmpfs, in huge pages and with direct I/O where it can be had.
 
     Raises:
         CapabilityMissing: not root, or loop devices cannot be had.
     """
     _need_root("a loop device")
-    with tmpfs_folder(size) as folder:
+    with _huge_tmpfs_folder(size) as folder:
         image = folder / "disk.img"
         piece = os.urandom(1 << 20)
         with image.open("xb") as file:

@@ -21,10 +21,14 @@ from pytest_gpuio.measure.prepare import choose_cpus
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
-#: Of the asynchronous paths on the loop device: its one kernel thread pays for each time that it wakes a worker up.
-_BATCH: Final = 8
-#: More than the processor's caches hold.
+#: Of the asynchronous paths on the loop device: its one kernel thread pays for each time that it wakes a worker up, and
+#: for each time that a GPU reads what it has in its caches. The second one for requests of 1 MiB.
+_BATCH: Final = 16
+_LARGE_BATCH: Final = 8
+#: More than the processor's caches hold; and less, for a loop device: the shorter its thread copies, the less does that
+#: hide of what each way through it costs.
 _BYTES: Final = 1 << 30
+_CACHED_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,10 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True)
 class _Race:
-    """Two cells, and the claims that the ratios of their figures (see :meth:`Side.figure`) answer."""
+    """Two cells on ``size`` bytes, and the claims that the ratios of their figures (see :meth:`Side.figure`) answer."""
 
     place: PlaceName
+    size: int
     ours: _Cell
     theirs: _Cell
     claims: tuple[tuple[Claim, str], ...]
@@ -58,13 +63,20 @@ def _claim(name: str, title: str, relation: str, value: float, unit: str) -> Cla
 
 
 def _pair(
-    name: str, place: PlaceName, ours: _Cell, theirs: _Cell, rate: float, cpu: float | None, against: str
+    name: str,
+    place: PlaceName,
+    ours: _Cell,
+    theirs: _Cell,
+    rate: float,
+    cpu: float | None,
+    against: str,
+    size: int = _BYTES,
 ) -> _Race:
     """A race by throughput and, with ``cpu``, by CPU seconds a byte."""
     claims = [(_claim(name, f"{ours} on {place}, GiB/s", ">=", rate, against), "bytes_per_s")]
     if cpu is not None:
         claims.append((_claim(f"{name}-cpu", "... CPU s/GiB", "<=", cpu, against), "cpu_told"))
-    return _Race(place, ours, theirs, tuple(claims))
+    return _Race(place, size, ours, theirs, tuple(claims))
 
 
 _LONG: Final = _Cell("null", 256 * _MIB, 2)
@@ -103,6 +115,7 @@ _RACES: Final = (
             rate,
             cpu,
             "x cuFile compat",
+            _CACHED_BYTES,
         )
         for bs, rate, cpu in ((64 * _KIB, 1.2, 0.5), (4 * _KIB, 1.0, 0.4))
         for path in ("libaio", "io_uring")
@@ -111,8 +124,8 @@ _RACES: Final = (
         _pair(
             f"staging-{path}",
             "loop_ext4",
-            _Cell(path, _MIB, 32),
-            _Cell(path, _MIB, 32, gpu=False),
+            _Cell(path, _MIB, 32, batch=_LARGE_BATCH),
+            _Cell(path, _MIB, 32, gpu=False, batch=_LARGE_BATCH),
             0.9,
             None,
             "x host memory",
@@ -138,7 +151,7 @@ def _plan(lab: Lab, cell: _Cell, place: Place) -> Plan:
 
 
 def _run(race: _Race, lab: Lab) -> Sequence[Row]:
-    with lab.place(race.place, _BYTES) as place:
+    with lab.place(race.place, race.size) as place:
         plans = {cell: _plan(lab, cell, place) for cell in (race.ours, race.theirs)}
 
         def measure(cell: _Cell) -> Side:

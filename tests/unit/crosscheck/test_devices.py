@@ -32,6 +32,10 @@ def size_of(device):
     return int(Path(f"/sys/block/{Path(device).name}/size").read_text()) * 512
 
 
+def mounts_on(folder):
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if line.split()[4] == str(folder)]
+
+
 def test_zram(made):
     before = block_devices()
     manager = devices.zram(SIZE)
@@ -53,10 +57,31 @@ def test_loop(made):
         assert size_of(device) == SIZE
         image = Path(backing.read_text().strip())
         assert image.stat().st_blocks * 512 >= SIZE  # no holes
+        if Path("/sys/kernel/mm/transparent_hugepage").exists():
+            assert image.parent.is_mount()  # its own tmpfs
+            assert "huge=always" in mounts_on(image.parent)[-1]
     finally:
         manager.__exit__(None, None, None)
     assert not image.exists()
+    assert not mounts_on(image.parent)
+    assert not image.parent.exists()
     assert not backing.exists() or backing.read_text().strip() != str(image)
+
+
+def test_loop_where_no_tmpfs_can_be_mounted(made, tmp_path, monkeypatch):
+    mount = tmp_path / "mount"
+    mount.write_text("#!/bin/sh\nexit 32\n")
+    mount.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    manager = devices.loop_over_tmpfs(SIZE)
+    device = made(manager)
+    try:
+        image = Path(Path(f"/sys/block/{Path(device).name}/loop/backing_file").read_text().strip())
+        assert not mounts_on(image.parent)
+        assert size_of(device) == SIZE
+    finally:
+        manager.__exit__(None, None, None)
+    assert not image.parent.exists()
 
 
 def test_tmpfs_folder(made):
