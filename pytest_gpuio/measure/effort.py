@@ -10,6 +10,9 @@ from pytest_gpuio.measure.placement import NEAR
 from pytest_gpuio.measure.plan import LEAST_WINDOW_S, Copies, VerifyMode
 from pytest_gpuio.measure.settings import Settings
 
+#: A target may get faster after the warm-up, and its windows shorter, by so much.
+_OF_LENGTH: Final = 2 / 3
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -78,16 +81,24 @@ class Effort:
     least_window_s: float = LEAST_WINDOW_S
 
 
+def least_window(length_s: float) -> float:
+    """Seconds below which a window that was to last ``length_s`` is not believed."""
+    return min(_OF_LENGTH * length_s, LEAST_WINDOW_S)
+
+
 def effort_of(asked: Settings) -> Effort:
     """The profile after the user's own options."""
     profile = PROFILES[asked.profile]
+    # A short budget means few windows, not windows that are too short to be believed.
+    shortened = max(min(profile.window_s, asked.max_time or profile.window_s), LEAST_WINDOW_S / _OF_LENGTH)
+    window_s = asked.window or shortened
     return Effort(
         profile=profile.name,
         region_bytes=asked.size or profile.size,
         precision=asked.precision or profile.precision,
         max_time=asked.max_time or profile.max_time,
-        # A short budget means few windows, not windows that are too short to be believed.
-        window_s=max(min(profile.window_s, asked.max_time or profile.window_s), 1.5 * LEAST_WINDOW_S),
+        window_s=window_s,
+        least_window_s=least_window(window_s),
         seed=asked.seed,
         verify=asked.verify,
         timeout_s=asked.timeout,

@@ -149,6 +149,12 @@ OPTIONS: Final = (
     ),
     Option("max-time", "TIME", "measure a cell for at most this long, beyond warm-up (by profile: 1s, 10s, 60s)"),
     Option(
+        "window",
+        "TIME",
+        "a cell is measured in windows of at least this length, 5ms or more: shorter ones take less time and are less "
+        "steady (by profile: 250ms, 250ms, 500ms)",
+    ),
+    Option(
         "profile",
         "NAME",
         "how much effort: quick (minutes), standard, thorough (default: quick)",

@@ -19,6 +19,7 @@ from pytest_gpuio.phases.parameter import SCALE, parse_pairs
 
 #: Engine settings that are on or off.
 KNOBS: Final = ("fixed_buffers", "registered_files", "single_issuer", "merged_wait")
+_SHORTEST_WINDOW_S: Final = 0.005
 _TARGET_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -28,7 +29,7 @@ class Settings:
 
     Attributes:
         targets: (name, absolute path) pairs; the name is ``default`` when the user gave none.
-        bs: bytes. size: bytes. precision: fraction. max_time, timeout, lock_timeout: seconds.
+        bs: bytes. size: bytes. precision: fraction. max_time, window, timeout, lock_timeout: seconds.
         parameters: of workloads that are models, by name, as they are spelled; ``scale`` among them.
         destination: memory asked for, None = the data path's own. gpus: counts. gpu: ordinals, empty = all;
             or ``near`` or ``far``.
@@ -50,6 +51,7 @@ class Settings:
     size: int | None
     precision: float | None
     max_time: float | None
+    window: float | None
     profile: str
     seed: int
     require: frozenset[str]
@@ -222,6 +224,13 @@ def _devices(texts: list[str]) -> tuple[str, ...]:
     return devices
 
 
+def _window(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds < _SHORTEST_WINDOW_S:
+        raise ConfigError(f"{text!r} is shorter than {_SHORTEST_WINDOW_S * 1e3:g} ms, too short to count anything in.")
+    return seconds
+
+
 def _seed(text: str) -> int:
     if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
         raise ConfigError(f"{text!r} is not a whole number of at most 19 digits.")
@@ -295,6 +304,7 @@ def read(value: Callable[[str], Any], base: Path) -> Settings:
         size=parsed("size", parse_size, None),
         precision=parsed("precision", parse_percent, None),
         max_time=parsed("max-time", parse_duration, None),
+        window=parsed("window", _window, None),
         profile=parsed("profile", str, "quick"),
         seed=parsed("seed", _seed, 1),
         require=frozenset(parsed("require", _names, ())),

@@ -255,6 +255,7 @@ class Run:
             "size": effort.region_bytes,
             "precision": effort.precision,
             "max_time": effort.max_time,
+            "window": effort.window_s,
             "seed": effort.seed,
             "cache": asked.cache or "direct",
             "verify": asked.verify,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_gpuio import datapaths, phases
 from pytest_gpuio.core.cell import Cache, Cell, Destination
 from pytest_gpuio.core.errors import ConfigError
-from pytest_gpuio.measure.effort import Effort, effort_of
-from pytest_gpuio.measure.plan import LEAST_WINDOW_S
+from pytest_gpuio.measure.effort import Effort, effort_of, least_window
 from pytest_gpuio.measure.settings import Settings, parse_batches
 from pytest_gpuio.phases.arrivals import Arrivals
 from pytest_gpuio.sweep.plan import PLAIN, Baseline, Plan, Rule
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Suite of a sweep's cells in their history keys; the name of an environment follows behind a dot.
 SUITE: Final = "sweep"
-#: A window may turn out this much shorter than it was asked for.
-_SHORTEST: Final = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +94,13 @@ def sweep_effort(plan: Plan, settings: Settings) -> Effort:
     effort = effort_of(settings)
     if plan.windows is None:
         return effort
-    length = plan.windows.length_s
+    length = settings.window or plan.windows.length_s
     return replace(
         effort,
         window_s=length,
         windows=plan.windows.count,
         warm_up_s=plan.windows.warm_up_s,
-        least_window_s=min(_SHORTEST * length, LEAST_WINDOW_S),
+        least_window_s=least_window(length),
     )
 
 

@@ -39,7 +39,8 @@ def gpuio_run(pytester, target) -> Callable[..., pytest.RunResult]:
 
     def run(*arguments: str, suite: str = READ, target: Path = target) -> pytest.RunResult:
         pytester.makepyfile(test_suite=suite)
-        small = ("--gpuio-size=32M", "--gpuio-max-time=100ms", "-p", "no:codspeed", "-p", "no:cacheprovider")
+        small = ("--gpuio-size=32M", "--gpuio-max-time=100ms", "--gpuio-window=30ms")
+        small += ("-p", "no:codspeed", "-p", "no:cacheprovider")
         # Loading hypothesis takes longer than most of these runs.
         small += ("-p", "no:hypothesispytest")
         return pytester.runpytest_subprocess(f"--gpuio-target={target}", *small, *arguments, timeout=120)

@@ -28,8 +28,8 @@ def test_null(gpuio):
 
 
 SUITES = "bench --gpuio-datapath=null --gpuio-bs=4k --gpuio-qd=32 --gpuio-max-time=0.1 --gpuio-size=32M"
-#: Without what takes longer to load than a run takes.
-ADDOPTS = "-p no:codspeed -p no:hypothesispytest -p no:xdist -p no:cacheprovider"
+#: Short windows, and without what takes longer to load than a run takes.
+ADDOPTS = "--gpuio-window=30ms -p no:codspeed -p no:hypothesispytest -p no:xdist -p no:cacheprovider"
 
 
 @pytest.fixture(scope="module")

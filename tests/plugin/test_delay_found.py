@@ -41,8 +41,9 @@ def run(folder, script):
     """What the steps said, and the exit status of each ``gpuio`` in them."""
     environment = {
         "GPUIO_ENGINE_PATH": str(folder.parent / "steady.so"), "COLUMNS": "200",
-        # What takes longer to load than a run takes.
-        "PYTEST_ADDOPTS": "--gpuio-size=32M -p no:codspeed -p no:hypothesispytest -p no:xdist -p no:cacheprovider",
+        # Short windows, and without what takes longer to load than a run takes.
+        "PYTEST_ADDOPTS": "--gpuio-size=32M --gpuio-window=30ms "
+        "-p no:codspeed -p no:hypothesispytest -p no:xdist -p no:cacheprovider",
     }  # fmt: skip
     done = subprocess.run(
         ["sh", "-u", "-c", COMMANDS + script], cwd=folder, env={**os.environ, **environment}, timeout=600,

@@ -34,6 +34,7 @@ HEAVY = (
         ("--gpuio-precision=0%", "--gpuio-precision: percentage '0%' must be above 0%"),
         ("--gpuio-precision=200%", "must be above 0% and below 100%"),
         ("--gpuio-max-time=soon", "--gpuio-max-time: duration 'soon' is not a duration"),
+        ("--gpuio-window=4ms", "--gpuio-window: '4ms' is shorter than 5 ms"),
         ("--gpuio-profile=fast", "--gpuio-profile: 'fast' is none of quick, standard, thorough"),
         ("--gpuio-cache=warm", "--gpuio-cache: 'warm' is none of direct, cold, hot"),
         ("--gpuio-verify=maybe", "--gpuio-verify: 'maybe' is none of none, sweep, full"),

@@ -44,6 +44,8 @@ def test_every_path_is_measured_and_both_files_are_valid(gpuio_run, pytester, re
     moved = [b["extra_info"]["gpuio"] for b in theirs["benchmarks"] if b["params"]["datapath"] != "null"]
     assert all(record["verify"]["checked"] > 0 and record["verify"]["bad"] == 0 for record in moved)
     assert all(record["effective"]["direct"] for record in moved)
+    assert ours["settings"]["window"] == 0.03
+    assert all(min(record["windows"]["seconds"]) >= 0.02 for record in ours["cells"])
     result.stdout.re_match_lines([r".*test_read\[psync-.*\] PASSED \S+ GB/s \S+ IOPS p99 \S+ \S+ cores.*"])
     result.stdout.fnmatch_lines(["*- gpuio -*", "case * GB/s * IOPS * p50 * p99 * p99.9 * cores * GB/s/core*"])
     # No stray file: the two we name, besides what pytest-benchmark and pytester make.

@@ -111,6 +111,8 @@ def test_short_windows_are_believed_when_asked_for(placed):
     assert (effort.window_s, effort.windows, effort.warm_up_s) == (0.02, 5, 0.01)
     assert 0.01 < effort.least_window_s < 0.02
     assert placed('[windows]\nlength = "1s"\n').effort.least_window_s == 0.1
+    effort = placed('[windows]\nlength = "1s"\ncount = 5\n', window="30ms").effort
+    assert (effort.window_s, effort.windows, effort.least_window_s) == (0.03, 5, pytest.approx(0.02))
 
 
 def test_the_study_is_the_grid_it_says():
