@@ -11,6 +11,7 @@ import stat
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -240,7 +241,7 @@ class Journal:
         Raises:
             GpuioError: as :func:`read`.
         """
-        with os.fdopen(os.dup(self._fd), "rb") as file:
+        with _named_errors(str(self.path)), os.fdopen(os.dup(self._fd), "rb") as file:
             file.seek(0)  # of both descriptors; this class only appends
             for line, _ in _lines(file, str(self.path)):
                 yield line
@@ -288,11 +289,16 @@ def sound_bytes(path: str | os.PathLike[str]) -> int:
 
 
 def _scan(path: str | os.PathLike[str]) -> Iterator[tuple[Line, int]]:
+    with _named_errors(os.fspath(path)), Path(path).open("rb") as file:
+        yield from _lines(file, os.fspath(path))
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
     try:
-        with Path(path).open("rb") as file:
-            yield from _lines(file, os.fspath(path))
+        yield
     except OSError as error:
-        raise GpuioError(f"journal {os.fspath(path)} cannot be read: {error.strerror}.") from None
+        raise GpuioError(f"journal {name} cannot be read: {error.strerror}.") from None
 
 
 def _lines(file: Iterable[bytes], name: str) -> Iterator[tuple[Line, int]]:

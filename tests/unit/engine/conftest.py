@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,3 +61,25 @@ def target(tmp_path: Path) -> Iterator[OpenTarget]:
         os.close(fd)
     for path in made:
         path.unlink()
+
+
+Traced = Callable[..., tuple[str, dict[str, str]]]
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Traced:
+    """Function: runs code under strace; what it printed, and each thread's calls of the given names, by its id."""
+
+    def trace(calls: str, code: str, *arguments: object) -> tuple[str, dict[str, str]]:
+        strace = shutil.which("strace")
+        if strace is None:
+            pytest.skip("strace is missing: apt-get install strace")
+        log = tmp_path / "trace"
+        command = [strace, "-ff", "-s", "4", "-e", f"trace={calls}", "-o", log, sys.executable, "-P", "-c", code]
+        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        if "ptrace" in done.stderr.lower() and "Operation not permitted" in done.stderr:
+            pytest.skip(f"ptrace is forbidden here (container): {done.stderr}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout, {file.suffix[1:]: file.read_text() for file in tmp_path.glob("trace.*")}
+
+    return trace

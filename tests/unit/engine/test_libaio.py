@@ -1,9 +1,6 @@
 """How libaio's completions are taken, as strace saw it."""
 
 import re
-import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -22,20 +19,12 @@ print(window.ios, window.errors, window.short_ios)
 
 
 @pytest.mark.parametrize(("depth", "batch"), [(1, 1), (8, 1), (8, 4)])
-def test_what_has_ended_is_taken_without_a_call(tmp_path, depth, batch):
+def test_what_has_ended_is_taken_without_a_call(tmp_path, traced, depth, batch):
     """Requests for cached pages are over when io_submit returns: nothing is left to wait for in the kernel."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("strace is missing: apt-get install strace")
     (tmp_path / "target").write_bytes(bytes(1 << 20))
     (tmp_path / "target").read_bytes()
-    command = [sys.executable, "-P", "-c", _RUN, tmp_path / "target", str(depth), str(batch)]
-    trace = [strace, "-f", "-e", "trace=io_submit,io_getevents", "-o", tmp_path / "trace"]
-    done = subprocess.run([*trace, *command], capture_output=True, text=True)
-    if "ptrace" in done.stderr and "Operation not permitted" in done.stderr:
-        pytest.skip("ptrace is forbidden here (container)")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["300", "0", "0"]
-    calls = (tmp_path / "trace").read_text()
+    said, threads = traced("io_submit,io_getevents", _RUN, tmp_path / "target", depth, batch)
+    assert said.split() == ["300", "0", "0"]
+    calls = "".join(threads.values())
     assert sum(map(int, re.findall(r"io_submit\(.*\) = (\d+)", calls))) == 300
     assert "io_getevents" not in calls

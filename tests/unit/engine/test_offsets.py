@@ -2,13 +2,9 @@ from __future__ import annotations
 
 import errno
 import re
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -145,19 +141,6 @@ print(*workers)
 """
 
 
-def traced(tmp_path: Path, *command: str) -> dict[str, str]:
-    """The I/O calls of each worker, by worker in order."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("strace is missing: apt-get install strace")
-    calls = ["-ff", "-s", "4", "-e", "trace=pread64,pwrite64,io_submit", "-o", tmp_path / "trace"]
-    done = subprocess.run([strace, *calls, sys.executable, "-P", "-c", *command], capture_output=True, text=True)
-    if "ptrace" in done.stderr and "Operation not permitted" in done.stderr:
-        pytest.skip("ptrace is forbidden here (container)")
-    assert done.returncode == 0, done.stderr
-    return {tid: (tmp_path / f"trace.{tid}").read_text() for tid in done.stdout.split()}
-
-
 _CALLS = {
     "psync": re.compile(r"^p(read|write)64\(.*, 4096, (\d+)\)", re.MULTILINE),
     "libaio": re.compile(r"aio_lio_opcode=IOCB_CMD_P(READ|WRITE),.*?aio_offset=(\d+)"),
@@ -166,16 +149,16 @@ _CALLS = {
 
 @pytest.mark.parametrize("order", ["sequential", "random", "zipf"])
 @pytest.mark.parametrize("engine", ["psync", "libaio"])
-def test_offsets_and_operations_as_the_kernel_saw_them(tmp_path, engine, order):
+def test_offsets_and_operations_as_the_kernel_saw_them(tmp_path, traced, engine, order):
     path = tmp_path / "target"
     path.write_bytes(bytes((1 << 20) + 8192))
     depth = 1 if engine == "psync" else 4
-    logs = traced(tmp_path, _OBSERVED, str(path), engine, str(depth), order)
+    workers, logs = traced("pread64,pwrite64,io_submit", _OBSERVED, path, engine, depth, order)
     spec = RunSpec(
         engine=engine, jobs=2, depth=depth, block=4096, order=order, read_percent=60, region_offset=8192,
         region_bytes=1 << 20, zipf_theta=1.1, seed=11,
     )  # fmt: skip
     # 301 and then 200 I/Os over two workers, the stream going on from window to window.
-    for worker, (log, count) in enumerate(zip(logs.values(), (151 + 100, 150 + 100), strict=True)):
-        seen = [(int(place), int(kind.lower() == "write")) for kind, place in _CALLS[engine].findall(log)]
+    for worker, (tid, count) in enumerate(zip(workers.split(), (151 + 100, 150 + 100), strict=True)):
+        seen = [(int(place), int(kind.lower() == "write")) for kind, place in _CALLS[engine].findall(logs[tid])]
         assert seen == list(zip(*offsets(spec, worker, count), strict=True))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -105,22 +102,14 @@ with Run(spec, Clock.calibrate(), Pool()) as run:
 
 
 @pytest.mark.parametrize(("engine", "expected"), [("io_uring_sqpoll", range(200)), ("io_uring", range(20_000, 80_000))])
-def test_who_enters_the_kernel(poller, target, tmp_path, engine, expected):
+def test_who_enters_the_kernel(poller, target, traced, tmp_path, engine, expected):
     """Counted by strace. With a poller the submitter only does while a starved poller keeps it waiting for 10 ms."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("strace is missing")
     if engine == "io_uring_sqpoll" and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a poller and its submitter need a CPU each")
     target()
     path = next(tmp_path.glob("gpuio-test-*"))
-    log = tmp_path / "calls"
-    command = [strace, "-f", "-e", "trace=io_uring_enter", "-o", log, sys.executable, "-P", "-c", _STEADY, path, engine]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if "PTRACE" in done.stderr:
-        pytest.skip(f"strace may not trace here: {done.stderr}")
-    assert done.returncode == 0, done.stderr
-    assert log.read_text().count("io_uring_enter(") in expected
+    _, threads = traced("io_uring_enter", _STEADY, path, engine)
+    assert "".join(threads.values()).count("io_uring_enter(") in expected
 
 
 @pytest.mark.parametrize("engine", ["io_uring_iopoll", "io_uring_full"])

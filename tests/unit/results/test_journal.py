@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -40,6 +41,13 @@ def test_a_journal_that_is_being_written_is_read_also_without_its_name(path):
         path.unlink()
         out.append("cell", {"n": 2})
         assert [line.raw for line in out.lines() if line.kind == "cell"] == [b'{"n":1}', b'{"n":2}']
+
+
+def test_a_journal_that_cannot_be_read_any_more_is_an_error_with_its_name(path):
+    with Journal.create(path) as out:
+        out.append("start", {"n": 0})
+    with pytest.raises(GpuioError, match=rf"journal {re.escape(str(path))} cannot be read: Bad file descriptor\."):
+        list(out.lines())
 
 
 def test_each_line_carries_the_crc32_of_its_data(path):
