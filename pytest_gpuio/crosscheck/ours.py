@@ -12,9 +12,9 @@ from pytest_gpuio.crosscheck.side import PERCENTILES, Side
 from pytest_gpuio.crosscheck.truth import Watch
 from pytest_gpuio.isolation import Children
 from pytest_gpuio.measure.binned import unpack
+from pytest_gpuio.measure.families import CHILD_MODULE
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import PreparedTarget
-from pytest_gpuio.measure.session import CHILD_MODULE
 from pytest_gpuio.measure.totals import Totals, sum_up
 from pytest_gpuio.results import histogram
 

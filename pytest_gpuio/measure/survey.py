@@ -20,9 +20,10 @@ from pytest_gpuio.machine import affinity, describe, gpu_storage, udev_knows
 from pytest_gpuio.machine.reading import value_of
 from pytest_gpuio.measure import perf
 from pytest_gpuio.measure.effort import Effort
+from pytest_gpuio.measure.families import CHILD_MODULE
 from pytest_gpuio.measure.gpu_placement import gpu_distance
 from pytest_gpuio.measure.prepare import choose_cpus, choose_poller_cpus
-from pytest_gpuio.measure.session import CHILD_MODULE, Session
+from pytest_gpuio.measure.session import Session
 from pytest_gpuio.media import BlockDevice, Medium, classify
 from pytest_gpuio.targets import direct_alignment, target_file
 
@@ -75,7 +76,7 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
             if capability.per_target and target is None:
                 continue
             say(capability.name)
-            reason = session.capability(capability.name, _TARGET)
+            reason = session.available.capability(capability.name, _TARGET)
             found["capabilities"].append(
                 {"name": capability.name, "title": capability.title, "available": reason is None, "reason": reason}
             )
@@ -88,7 +89,7 @@ def survey(target: Path | None, say: Callable[[str], None] = lambda _: None) -> 
             )
         say("cuFile")
         devices = medium.devices if target is not None else ()
-        found["gpus"] = [dict(gpu) | _distance(str(gpu["bus_id"]), devices) for gpu in session.gpus()]
+        found["gpus"] = [dict(gpu) | _distance(str(gpu["bus_id"]), devices) for gpu in session.available.gpus()]
         found["gpu_storage"] = _gpu_storage(session, None if target is None else medium)
     found["remedies"] = remedies(machine, limits, clock)
     if target is not None and not machine["hypervisor"]:
@@ -118,7 +119,7 @@ def _gpu_storage(session: Session, medium: Medium | None) -> dict[str, Any]:
     """What cuFile would do for files of a target, with everything that decides it."""
     name = None if medium is None else _TARGET
     kernel = gpu_storage().to_json()
-    strict, compat = session.cufile("strict", name), session.cufile("compat", name)
+    strict, compat = session.available.cufile("strict", name), session.available.cufile("compat", name)
     facts = None
     if medium is not None:
         devices = tuple((device.name, device.transport, udev_knows(device.dev)) for device in medium.devices)
@@ -147,11 +148,11 @@ def _verdict(path: DataPath, session: Session, medium: str, *, whole: bool) -> t
         destination=path.destinations[0],
         gpus=int(path.destinations[0] == "gpu"),
     )
-    names = session.needs(cell, path)
+    names = session.available.needs(cell, path)
     for name in names:
         if CAPABILITIES[name].per_target and not whole:
             continue
-        reason = session.capability(name, _TARGET)
+        reason = session.available.capability(name, _TARGET)
         if reason is not None:
             return False, f"needs {name}: {reason}"
     try:

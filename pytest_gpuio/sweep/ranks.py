@@ -26,11 +26,12 @@ from pytest_gpuio.isolation import HostLock
 from pytest_gpuio.machine import numa_nodes
 from pytest_gpuio.measure import gates
 from pytest_gpuio.measure.effort import Effort
+from pytest_gpuio.measure.families import Progress
 from pytest_gpuio.measure.merge import RankPart, in_step, merge_outcomes, shares
 from pytest_gpuio.measure.pace import Pacer
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.prepare import Subject
-from pytest_gpuio.measure.session import Observation, Progress, VoidCell
+from pytest_gpuio.measure.session import Observation, VoidCell
 from pytest_gpuio.measure.totals import sum_up
 from pytest_gpuio.media import classify
 from pytest_gpuio.phases.arrivals import Arrivals

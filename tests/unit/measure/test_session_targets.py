@@ -20,19 +20,19 @@ def session(tmp_path):
 
 def test_a_target_that_holds_a_child_is_not_tried_again_while_it_does(session, monkeypatch):
     """A child that outlives SIGKILL needs a broken device: here only our memory of it is tried."""
-    session._waiting["a"] = frozenset({4711})
+    session._layouts.stuck("a", frozenset({4711}))
     monkeypatch.setattr(type(session._children), "given_up", property(lambda _: frozenset({4711, 4712})))
     with pytest.raises(TargetError, match="does not answer: measuring child 4711 still waits"):
-        session._check_target("a")
-    session._check_target("b")
+        session._layouts.check("a")
+    session._layouts.check("b")
     monkeypatch.setattr(type(session._children), "given_up", property(lambda _: frozenset()))
-    session._check_target("a")
+    session._layouts.check("a")
 
 
 def test_a_target_that_vanished_is_refused(session, tmp_path):
-    session._check_target("a")
+    session._layouts.check("a")
     (tmp_path / "a").rmdir()
-    session._check_target("a")  # it can be made again on the same file system
+    session._layouts.check("a")  # it can be made again on the same file system
     tmp_path.rename(tmp_path.with_name("elsewhere"))
     with pytest.raises(TargetError, match="is gone since the run began"):
-        session._check_target("a")
+        session._layouts.check("a")
