@@ -13,7 +13,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pytest_gpuio.core.errors import CellVoid
 from pytest_gpuio.engine import (
     HISTOGRAMS,
     Clock,
@@ -41,12 +40,14 @@ from pytest_gpuio.measure.opening import (
     opened_target,
 )
 from pytest_gpuio.measure.pace import Pace, Verdict, sleep_until
+from pytest_gpuio.measure.page_cache import PageCache
 from pytest_gpuio.measure.placement import buffer_nodes, running_among
 from pytest_gpuio.measure.plan import Plan
 from pytest_gpuio.measure.replay import fixed_ios, opened_files
 from pytest_gpuio.measure.stopping import StoppingRule, StopReason, WarmUp
+from pytest_gpuio.measure.windows import compute_alone, real_time, window_values
 from pytest_gpuio.media import read_counters
-from pytest_gpuio.targets import drop, maps_synchronously, resident_bytes, says_dax, warm
+from pytest_gpuio.targets import maps_synchronously, says_dax
 
 if TYPE_CHECKING:
     from pytest_gpuio.isolation.serve import Emit
@@ -61,8 +62,6 @@ _PROGRESS_EVERY_S = 1.0
 _RESTARTS = 3
 #: What other ranks may take longer to get ready: to lay out files, open them and warm up.
 _RANKS_S = 300.0
-#: A kernel alone is timed for so long, but at least and at most so many times.
-_ALONE_NS, _LEAST_ALONE, _MOST_ALONE = 100_000_000, 3, 200
 #: A window grows by so much at most on the word of one so short that its start outweighs its requests.
 _STEEPEST = 16.0
 _TELLING_S = 2e-4
@@ -100,16 +99,13 @@ class CellRun:
         self._cufile: CuFileMeter | None = None
         self._gpus: GpuMeter | None = None
         self._fd = -1
-        #: Descriptor, first byte and bytes of what the cell works on in the page cache.
-        self._regions: list[tuple[int, int, int]] = []
+        self._cache = PageCache(plan, [])
         self._results: BinaryIO | None = None
         self._pace: Pace | None = None
         if plan.paced:
             from pytest_gpuio.isolation.serve import answer_words
 
             self._pace = Pace(answer_words(), stop, emit, _RANKS_S + plan.timeout_s)
-        #: The target has a page cache; commands to an NVMe generic device go past it.
-        self._paged = False
         self._group_results: array[int] = array("Q")
         self._progress_at = time.monotonic()
 
@@ -138,14 +134,15 @@ class CellRun:
                 generic = False
                 if plan.replay is None:
                     self._fd, generic = stack.enter_context(opened_target(plan, plan.path))
-                    self._regions = [(self._fd, plan.region_offset, plan.region_bytes)]
+                    regions = [(self._fd, plan.region_offset, plan.region_bytes)]
                 else:
                     self._fd = fds[0]
                     files = zip(fds, plan.replay.files, strict=True)
-                    self._regions = [(fd, file.data_offset, file.data_bytes) for fd, file in files]
-                self._paged = not generic and not plan.mapped
-                direct = None if not self._paged else bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
-            resident_before = self._prepare_cache()
+                    regions = [(fd, file.data_offset, file.data_bytes) for fd, file in files]
+                if not generic and not plan.mapped:
+                    self._cache = PageCache(plan, regions)
+                    direct = bool(fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_DIRECT)
+            resident_before = self._cache.prepare()
             schedule = draw_schedule(plan)
             run: AnyRun
             if self._ranks is None:
@@ -209,7 +206,7 @@ class CellRun:
                 "sweep": sweep,
                 "sweep_seconds": time.monotonic() - swept_at,
                 "resident_before": resident_before,
-                "resident_after": self._resident(),
+                "resident_after": self._cache.resident(),
                 "knobs": sorted(run.effective_knobs),
                 "knob_reason": run.knob_reason or None,
                 "namespace": describe_namespace(plan),
@@ -224,32 +221,6 @@ class CellRun:
                     "resolution_ns": self._clock.resolution_ns,
                 },
             }
-
-    def _resident(self) -> int | None:
-        """Bytes of the region in the page cache."""
-        if not self._paged:
-            return None
-        return sum(resident_bytes(*region) for region in self._regions)
-
-    def _prepare_cache(self) -> int | None:
-        """Brings the page cache into the state that was asked for; bytes of the region that are in it then."""
-        plan = self._plan
-        if not self._paged:
-            return None
-        if plan.cache == "hot":
-            for region in self._regions:
-                warm(*region)
-            return self._resident()
-        left = sum(drop(*region, flush=plan.foreign_zeros is None) for region in self._regions)
-        # Under O_DIRECT leftovers of another process only matter if they grow (gate device_bytes); for a cold
-        # cache they are the thing itself.
-        if plan.cache == "cold" and left:
-            raise CellVoid(
-                "cold_cache",
-                f"{left:,} bytes of {plan.path} stay in the page cache after fdatasync and POSIX_FADV_DONTNEED "
-                "(cachestat, mincore): another process maps or reads the file, or its file system keeps pages (tmpfs).",
-            )
-        return left
 
     def _too_short(self, observed: Mapping[str, Any]) -> float | None:
         """Seconds of the shortest window if a larger I/O count would make the cell valid, else None."""
@@ -269,7 +240,7 @@ class CellRun:
     def _next(self, pace: Pace, last: Sequence[Window]) -> Verdict:
         """When the next window begins on every rank, or that none does."""
         if self._plan.cache == "cold":
-            self._prepare_cache()
+            self._cache.prepare()
         if not last:
             return pace.ask()
         window, plan = last[0], self._plan
@@ -284,7 +255,7 @@ class CellRun:
 
     def _window(self, run: AnyRun, ios: int, at_ns: int = 0) -> Window:
         if self._plan.cache == "cold" and not at_ns:
-            self._prepare_cache()
+            self._cache.prepare()
         if not isinstance(run, Run | LibraryRun):
             run.prepare()
         self._meter.begin_window()
@@ -415,7 +386,7 @@ class CellRun:
             "irq_cpus": serving,
             "interrupts": interrupts.total(interrupts_before, interrupts_after),
             "worker_cpus": [result.cpu for result in windows[0].workers] if windows else [],
-            "real_time": _real_time(windows[0]) if windows else False,
+            "real_time": real_time(windows[0]) if windows else False,
             "surroundings": surroundings.between(around, afterwards)
             | self._meter.steal(self._used_cpus())
             | {"io_limits": list(surroundings.io_limits(plan.limited))},
@@ -433,34 +404,3 @@ class CellRun:
         if now - self._progress_at >= _PROGRESS_EVERY_S:
             self._progress_at = now
             self._emit("progress", stage=stage, seconds=seconds, windows=windows)
-
-
-def compute_alone(plan: Plan, run: object, *, tune: bool = False) -> float | None:
-    """Nanoseconds that a usual step's kernel takes while no I/O goes on; None where no kernel computes."""
-    if plan.replay is None or not plan.replay.kernel_ns or not hasattr(run, "compute_alone"):
-        return None
-    step = plan.replay.kernel_ns
-    return float(run.compute_alone(step, min(max(_ALONE_NS // step, _LEAST_ALONE), _MOST_ALONE), tune=tune))
-
-
-def _real_time(window: Window) -> bool:
-    """Whether the workers run ahead of all usual tasks of their CPUs; asked while they live."""
-    try:
-        policies = [os.sched_getscheduler(result.tid) for result in window.workers if result.tid > 0]
-    except OSError:
-        return False  # those of other ranks are in processes of their own, and may have ended
-    return bool(policies) and all(policy & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO for policy in policies)
-
-
-_WINDOW_FIELDS = (
-    "start_ns", "end_ns", "ios", "reads", "writes", "bytes", "errors", "short_ios", "first_error", "first_error_op",
-    "first_error_offset", "syncs", "sync_ns", "cpu_ns", "user_ns", "system_ns", "minor_faults", "major_faults",
-    "voluntary_switches", "involuntary_switches", "mean_in_flight", "steady_ns", "steady_ios", "steady_lat_ns",
-    "steady_rate", "max_in_flight", "verified", "bad", "first_bad_offset", "clock_ppm", "scheduled", "late",
-    "total_in_flight", "total_ns", "total_ios", "total_lat_ns", "total_rate", "max_total", "copies", "copied_bytes",
-)  # fmt: skip
-
-
-def window_values(window: Window) -> dict[str, Any]:
-    """The window's fields as JSON-able values."""
-    return {name: getattr(window, name, 0) for name in _WINDOW_FIELDS}
