@@ -72,33 +72,30 @@ static inline bool complete_uniform(struct gpuio_worker *w, unsigned n, uint64_t
 	return true;
 }
 
-/* Requests sent one at a time (offer_chained), each with stamps of its own. False = one of the n is to be looked at. */
-static inline bool complete_chained(struct gpuio_worker *w, unsigned n, uint64_t now)
+/* Requests sent one at a time (offer_chained), each with stamps of its own: reads, none of which is to be looked at. */
+static inline void complete_chained(struct gpuio_worker *w, unsigned n, uint64_t now)
 {
 	struct gpuio_io **free = w->free + w->nfree;
 	struct gpuio_part lat = part_empty(), slat = part_empty(), clat = part_empty();
-	uint64_t different = 0;
+	uint64_t good = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		struct gpuio_io *io = free[i] = w->done[i];
 
-		different |= (uint64_t)io->result ^ io->length;
-	}
-	if (__builtin_expect(different != 0, 0))
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		const struct gpuio_io *io = free[i];
-
+		if (__builtin_expect(io->result != (int64_t)io->length, 0)) {
+			count_bad(&w->tally, io);
+			continue;
+		}
+		good++;
 		part_add(&lat, &w->lat, ticks_to_ns(&w->ticker, ticks_between(io->started, now)));
 		part_add(&slat, &w->slat, ticks_to_ns(&w->ticker, ticks_between(io->started, io->submitted)));
 		part_add(&clat, &w->clat, ticks_to_ns(&w->ticker, ticks_between(io->submitted, now)));
 	}
-	part_end(&lat, &w->lat, n);
-	part_end(&slat, &w->slat, n);
-	part_end(&clat, &w->clat, n);
+	part_end(&lat, &w->lat, good);
+	part_end(&slat, &w->slat, good);
+	part_end(&clat, &w->clat, good);
 	w->nfree += n;
-	w->tally.ios += n;
-	return true;
+	w->tally.ios += good;
 }
 
 /* The usual case of a batch: n requests of one batch, all of them well and none to be looked at. False = it is not that. */
@@ -167,8 +164,10 @@ static inline bool complete(struct gpuio_worker *w, unsigned n, uint64_t now)
 {
 	if (w->uniform)
 		return complete_uniform(w, n, now);
-	if (w->coarse && !w->merged)
-		return complete_chained(w, n, now);
+	if (w->coarse && !w->merged) {
+		complete_chained(w, n, now);
+		return true;
+	}
 	return n >= 2 && !w->scheduled && !w->verifies && complete_alike(w, n, now);
 }
 

@@ -139,15 +139,17 @@ static void broken_engine(void)
 	setenv("BROKEN_AT", "silently", 1);
 	CHECK_EQ(gpuio_open(&f.spec, &run, &f.why), -ENXIO);
 	CHECK(mentions(&f.why, "broken cannot be opened in worker 0"));
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		setenv("BROKEN_AT", cases[i].at, 1);
+	for (unsigned i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv("BROKEN_AT", cases[i / 2].at, 1);
+		f.spec.depth = i % 2 ? 16 : 1;
 		run = fixture_run(&f);
-		CHECK_EQ(gpuio_window(run, 100, &w, &f.why), cases[i].code);
+		CHECK_EQ(gpuio_window(run, 100, &w, &f.why), cases[i / 2].code);
 		CHECK(mentions(&f.why, "worker 0: the engine broken failed"));
 		CHECK_EQ(gpuio_window(run, 100, &w, &f.why), -ECANCELED);
 		CHECK_EQ(gpuio_close(run), 0);
 	}
 	setenv("BROKEN_AT", "", 1);
+	f.spec.depth = 1;
 	run = fixture_run(&f);
 	w = fixture_window(run, 100);
 	CHECK_EQ(w.ios, 100);

@@ -71,10 +71,12 @@ static void back_pressure(void)
 	CHECK_EQ(gpuio_engine_load("./stingy.so", &engine, &f.why), 0);
 	f.spec.engine = "stingy";
 	f.spec.depth = 16;
-	f.spec.submit_batch = 8;
 	f.spec.reap_batch = 2;
-	for (int merged = 0; merged <= 1; merged++) {
+	for (unsigned way = 0; way < 4; way++) {
+		bool merged = way % 2;
+
 		f.spec.knobs = merged ? GPUIO_KNOB_MERGED_WAIT : 0;
+		f.spec.submit_batch = way < 2 ? 8 : 1;
 		run = fixture_run(&f);
 		w = fixture_window(run, 10007);
 		CHECK_EQ(w.ios, 10007);

@@ -46,7 +46,13 @@ def command(name, targets, *options, tests=("test_cell",), mark=None, allow=None
     words += [f"--gpuio-target={target}={path}" for target, path in pairs]
     devices = [path for _, path in pairs if path.startswith("/dev/")] if allow is None else allow
     words += [f"--gpuio-allow-destroy={','.join(devices)}"] if devices else []
-    words += ["--gpuio-size=16M", "--gpuio-max-time=150ms", f"--gpuio-results={LAB}/{name}.json", *options]
+    words += [
+        "--gpuio-size=16M",
+        "--gpuio-max-time=150ms",
+        "--gpuio-window=40ms",
+        f"--gpuio-results={LAB}/{name}.json",
+        *options,
+    ]
     words += [f"-m={mark}"] if mark else []
     return [*words, *(f"suite.py::{test}" for test in tests)]
 
