@@ -42,7 +42,7 @@ def gpuio_run(pytester, target) -> Callable[..., pytest.RunResult]:
         small = ("--gpuio-size=32M", "--gpuio-max-time=100ms", "--gpuio-window=30ms")
         small += ("-p", "no:codspeed", "-p", "no:cacheprovider")
         # Loading hypothesis takes longer than most of these runs.
-        small += ("-p", "no:hypothesispytest")
+        small += ("-p", "no:hypothesispytest", *(() if "-n" in arguments else ("-p", "no:xdist")))
         return pytester.runpytest_subprocess(f"--gpuio-target={target}", *small, *arguments, timeout=120)
 
     return run
