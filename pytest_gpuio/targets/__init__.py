@@ -5,7 +5,7 @@ from pytest_gpuio.targets.alignment import Alignment, direct_alignment
 from pytest_gpuio.targets.cache import drop, holes, resident_bytes, warm
 from pytest_gpuio.targets.dax import maps_synchronously, refuses_dax, says_dax
 from pytest_gpuio.targets.devdax_layout import lay_out_devdax, look_at_devdax
-from pytest_gpuio.targets.device_layout import FoundContent, lay_out_device, look_at_device
+from pytest_gpuio.targets.device_layout import lay_out_device, look_at_device
 from pytest_gpuio.targets.direct import refuses_direct
 from pytest_gpuio.targets.geometry import check_geometry
 from pytest_gpuio.targets.header import HEADER_BYTES
@@ -17,6 +17,7 @@ from pytest_gpuio.targets.namespace import check_huge_pages, memory_mib, refuses
 from pytest_gpuio.targets.namespace_layout import lay_out_namespace
 from pytest_gpuio.targets.open import open_target
 from pytest_gpuio.targets.raw_device import RawDevice, held, is_allowed, raw_device
+from pytest_gpuio.targets.raw_layout import FoundContent
 
 __all__ = [
     "DEFAULT_DIRECTORY",

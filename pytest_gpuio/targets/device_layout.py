@@ -6,18 +6,13 @@ import errno
 import fcntl
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
-from pytest_gpuio import engine
 from pytest_gpuio.core.errors import ConfigError, TargetError, errno_text
-from pytest_gpuio.core.sizes import describe_size
-from pytest_gpuio.targets.geometry import round_up
-from pytest_gpuio.targets.header import HEADER_BYTES, HEADER_RECORD, Header, decode
-from pytest_gpuio.targets.layout import DATA_MULTIPLE, LayoutStopped, Progress, Stop, TargetFile
+from pytest_gpuio.targets.header import HEADER_BYTES, HEADER_RECORD
+from pytest_gpuio.targets.layout import Progress, Stop, TargetFile
 from pytest_gpuio.targets.raw_device import (
     FORCE_OPTION,
     RawDevice,
@@ -27,16 +22,21 @@ from pytest_gpuio.targets.raw_device import (
     claimed,
     is_allowed,
 )
+from pytest_gpuio.targets.raw_layout import (
+    Announce,
+    FoundContent,
+    check_readable,
+    check_room,
+    covers,
+    data_region,
+    first_changed,
+    header_in,
+    write_layout,
+    zero_share,
+)
 from pytest_gpuio.targets.signatures import EDGE_BYTES, recognize
 
-_PIECE: Final = 8 << 20
 _BLKRRPART: Final = 0x125F
-#: So many places of a device that is to be reused are read, evenly spread, both ends among them.
-SAMPLES: Final = 64
-_SAMPLE_BYTES: Final = DATA_MULTIPLE
-
-#: Told once, before the first byte is overwritten, what the device holds.
-Announce = Callable[[str], None]
 
 
 def lay_out_device(
@@ -69,16 +69,14 @@ def lay_out_device(
         LayoutStopped: ``stop`` said so.
         Busy: somebody holds the device.
     """
-    if data_bytes <= 0:
-        raise ConfigError(f"a target of {data_bytes} bytes: the size must be above zero (--gpuio-size).")
+    wanted = data_region(data_bytes)
     check_allowed(device, allowed)
     check_unused(device, force=force)
     with claimed(device) as held:
         size = os.lseek(held, 0, os.SEEK_END)
-        wanted = round_up(data_bytes, DATA_MULTIPLE)
-        _check_size(device, wanted, size)
+        check_room(device, size, wanted)
         head, tail = _edges(device, held, size)
-        header = _header(head, device)
+        header = header_in(head, device.node)
         content = recognize(head, tail, size)
         # Behind our own header a table's second copy, at the end, is a remnant: who makes a table anew writes over the
         # header.
@@ -88,8 +86,9 @@ def lay_out_device(
                 f"{device} carries {content.signature}, so somebody may need it: look at it (lsblk -f "
                 f"{device.block_path}); if nothing on it is needed, add {FORCE_OPTION}, or name another --gpuio-target."
             )
-        if header is not None and header.state == "complete" and header.data_bytes >= data_bytes:
-            changed = _first_changed(device, header)
+        if covers(header, data_bytes):
+            with _opened(device, os.O_RDONLY) as space:
+                changed = first_changed(space, header, header.data_bytes)
             if changed is None:
                 return TargetFile(device.node, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
             what = f"a layout of ours that was overwritten at offset {changed:,}"
@@ -99,29 +98,11 @@ def lay_out_device(
         if announce is not None:
             end = HEADER_BYTES + wanted
             announce(f"overwriting the first {end:,} of {size:,} bytes of {device}, which held {what}")
-        made = _write(device, wanted, progress, stop)
+        with _opened(device, os.O_RDWR) as space:
+            made = write_layout(space, wanted, progress, stop)
         if content.partitions:
             forget_partitions(held)
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class FoundContent:
-    """A raw device that is read as it is.
-
-    Attributes:
-        path: the node.
-        data_offset, data_bytes: the part that is read.
-        zero_share: of :data:`SAMPLES` sampled places, those that hold only zeros: what was never written, or was
-            discarded, is answered without touching the medium.
-        used: it is mounted or held by something that may disturb the figures.
-    """
-
-    path: str
-    data_offset: int
-    data_bytes: int
-    zero_share: float
-    used: bool
 
 
 def look_at_device(device: RawDevice, data_bytes: int, *, allowed: Sequence[str]) -> TargetFile | FoundContent:
@@ -139,49 +120,21 @@ def look_at_device(device: RawDevice, data_bytes: int, *, allowed: Sequence[str]
         ConfigError: the device is smaller than what is asked for, or it may be overwritten.
         TargetError: it cannot be read.
     """
-    if data_bytes <= 0:
-        raise ConfigError(f"a target of {data_bytes} bytes: the size must be above zero (--gpuio-size).")
+    wanted = data_region(data_bytes)
     if is_allowed(device, allowed):
         raise ConfigError(f"{device} may be overwritten: it is to be laid out.")
-    with _opened(device, os.O_RDONLY) as fd:
-        size = os.lseek(fd, 0, os.SEEK_END)
-        with mmap.mmap(-1, HEADER_RECORD) as buffer:
-            head = buffer[: os.preadv(fd, [buffer], 0)] if size >= HEADER_RECORD else b""
-        header = _header(head, device) if head else None
-        fits = header is not None and header.state == "complete" and header.data_bytes >= data_bytes
-        if header is not None and fits and _first_changed(device, header) is None:
+    with _opened(device, os.O_RDONLY) as space:
+        header = header_in(space.read(HEADER_RECORD, 0), device.node)
+        if covers(header, data_bytes) and first_changed(space, header, header.data_bytes) is None:
             return TargetFile(device.node, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
-        wanted = round_up(data_bytes, DATA_MULTIPLE)
-        if wanted > size:
-            raise ConfigError(
-                f"{device} has {size:,} bytes, and {describe_size(wanted)} are to be read: use "
-                f"--gpuio-size={size // DATA_MULTIPLE * DATA_MULTIPLE >> 10}K or less."
-            )
-        zeros = _zero_share(fd, device, wanted)
+        check_readable(device, space.size, wanted)
+        zeros = zero_share(space, wanted)
     try:
         check_unused(device, force=True)
         used = False
     except TargetError:
         used = True
     return FoundContent(device.node, 0, wanted, zeros, used)
-
-
-def _zero_share(fd: int, device: RawDevice, length: int) -> float:
-    chosen = sampled(length // _SAMPLE_BYTES)
-    zeros = 0
-    with mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
-        for place in chosen:
-            try:
-                count = os.preadv(fd, [buffer], place * _SAMPLE_BYTES)
-            except OSError as error:
-                raise _unreadable(device, place * _SAMPLE_BYTES, error) from error
-            zeros += not any(buffer[:count])
-    return zeros / len(chosen)
-
-
-def sampled(places: int) -> list[int]:
-    """Indices of :data:`SAMPLES` places, evenly spread, both ends among them."""
-    return sorted({index * (places - 1) // (SAMPLES - 1) for index in range(SAMPLES)})
 
 
 def _unreadable(device: RawDevice, offset: int, error: OSError) -> TargetError:
@@ -197,16 +150,6 @@ def forget_partitions(fd: int) -> None:
         fcntl.ioctl(fd, _BLKRRPART)
 
 
-def _check_size(device: RawDevice, wanted: int, size: int) -> None:
-    if HEADER_BYTES + wanted > size:
-        most = max(size - HEADER_BYTES, 0) // DATA_MULTIPLE * DATA_MULTIPLE
-        remedy = f"use --gpuio-size={most >> 10}K or less" if most else "name another --gpuio-target"
-        raise ConfigError(
-            f"{device} has {size:,} bytes, and {describe_size(wanted)} of data with a header of {HEADER_BYTES:,} bytes "
-            f"need {HEADER_BYTES + wanted:,}: {remedy}."
-        )
-
-
 def _edges(device: RawDevice, held: int, size: int) -> tuple[bytes, bytes]:
     length = min(EDGE_BYTES, size)
     try:
@@ -219,88 +162,47 @@ def _edges(device: RawDevice, held: int, size: int) -> tuple[bytes, bytes]:
         os.posix_fadvise(held, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _header(head: bytes, device: RawDevice) -> Header | None:
-    try:
-        return decode(head[:HEADER_RECORD], device.node)
-    except TargetError:  # damaged: nothing proves what follows it, and overwriting was allowed
-        return None
+class _Direct:
+    """A block device that is open for direct I/O."""
 
+    def __init__(self, device: RawDevice, fd: int) -> None:
+        self.path = device.node
+        self.size = os.lseek(fd, 0, os.SEEK_END)
+        self._device = device
+        self._fd = fd
 
-def _first_changed(device: RawDevice, header: Header) -> int | None:
-    """Offset of the first sampled place that does not carry the pattern; None when all do."""
-    chosen = sampled(header.data_bytes // _SAMPLE_BYTES)
-    with _opened(device, os.O_RDONLY) as fd, mmap.mmap(-1, _SAMPLE_BYTES) as buffer:
-        for place in chosen:
-            offset = HEADER_BYTES + place * _SAMPLE_BYTES
+    def __str__(self) -> str:
+        return str(self._device)
+
+    def read(self, length: int, offset: int) -> bytes:
+        with mmap.mmap(-1, length) as buffer:
             try:
-                count = os.preadv(fd, [buffer], offset)
+                return buffer[: os.preadv(self._fd, [buffer], offset)]
             except OSError as error:
-                raise _unreadable(device, offset, error) from error
-            bad, first = engine.pattern_check(buffer, offset, header.pattern_seed)
-            if count < _SAMPLE_BYTES or bad:
-                return first if bad else offset + count
-    return None
+                raise _unreadable(self._device, offset, error) from error
 
+    def write(self, content: memoryview, offset: int) -> None:
+        done = 0
+        while done < len(content):
+            with content[done:] as rest:
+                count = os.pwrite(self._fd, rest, offset + done)
+            if count == 0:
+                raise OSError(errno.EIO, "write of no bytes")
+            done += count
 
-def _write(device: RawDevice, wanted: int, progress: Progress | None, stop: Stop | None) -> TargetFile:
-    # 48 random bits: targets never share their content, and any JSON reader keeps the number exact.
-    seed = int.from_bytes(os.urandom(6), "big")
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    done = 0
-    with _opened(device, os.O_RDWR) as fd, mmap.mmap(-1, _PIECE) as buffer:
-
-        def put(content: bytes, size: int) -> None:
-            buffer[:size] = content.ljust(size, b"\0")
-            _write_all(fd, buffer, size, 0)
-
-        try:
-            # The whole of the header's room: marks of what was there before must not outlive it.
-            put(Header("laying_out", wanted, seed, created).encode(), HEADER_BYTES)
-            os.fsync(fd)
-            while done < wanted:
-                if stop is not None and stop():
-                    raise LayoutStopped(
-                        f"laying out {device} was stopped after {done:,} of {wanted:,} bytes: what it held there is "
-                        f"gone, and the next run begins anew."
-                    )
-                size = min(_PIECE, wanted - done)
-                with memoryview(buffer) as whole, whole[:size] as piece:
-                    engine.pattern_fill(piece, HEADER_BYTES + done, seed)
-                _write_all(fd, buffer, size, HEADER_BYTES + done)
-                done += size
-                if progress is not None:
-                    progress(done, wanted)
-            os.fsync(fd)
-            put(Header("complete", wanted, seed, created).encode(), HEADER_RECORD)
-            os.fsync(fd)
-        except OSError as error:
-            raise TargetError(
-                f"laying out {device} failed after {done:,} of {wanted:,} bytes: {errno_text(error.errno or 0)}: see "
-                f"the kernel's log, or name another --gpuio-target."
-            ) from error
-    return TargetFile(device.node, HEADER_BYTES, wanted, seed, reused=False)
+    def flush(self) -> None:
+        os.fsync(self._fd)
 
 
 @contextmanager
-def _opened(device: RawDevice, mode: int) -> Iterator[int]:
-    """The block device open for direct I/O, while the caller holds its claim."""
+def _opened(device: RawDevice, mode: int) -> Iterator[_Direct]:
+    """The block device, while the caller holds its claim."""
     try:
         fd = os.open(device.block_path, mode | os.O_DIRECT | os.O_CLOEXEC)
     except OSError as error:
         raise TargetError(f"{device.block_path} cannot be opened: {errno_text(error.errno or 0)}.") from error
     try:
         check_same(fd, device)
-        yield fd
+        yield _Direct(device, fd)
     finally:
         os.close(fd)
-
-
-def _write_all(fd: int, buffer: mmap.mmap, size: int, offset: int) -> None:
-    done = 0
-    with memoryview(buffer) as whole:
-        while done < size:
-            with whole[done:size] as rest:
-                count = os.pwrite(fd, rest, offset + done)
-            if count == 0:
-                raise OSError(errno.EIO, "write of no bytes")
-            done += count

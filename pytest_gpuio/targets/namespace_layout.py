@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
-from os import urandom
-from typing import Final
 
 from pytest_gpuio import engine
-from pytest_gpuio.core.errors import ConfigError, EngineError, TargetError
-from pytest_gpuio.core.sizes import describe_size
+from pytest_gpuio.core.errors import EngineError, TargetError
 from pytest_gpuio.core.spdk_address import PREFIX, SpdkAddress, spdk_address
-from pytest_gpuio.targets.device_layout import Announce, FoundContent, sampled
-from pytest_gpuio.targets.geometry import round_up
-from pytest_gpuio.targets.header import HEADER_BYTES, HEADER_RECORD, Header, decode
-from pytest_gpuio.targets.layout import DATA_MULTIPLE, LayoutStopped, Progress, Stop, TargetFile
+from pytest_gpuio.targets.header import HEADER_BYTES
+from pytest_gpuio.targets.layout import Progress, Stop, TargetFile
 from pytest_gpuio.targets.raw_device import ALLOW_OPTION, FORCE_OPTION
+from pytest_gpuio.targets.raw_layout import (
+    Announce,
+    FoundContent,
+    check_readable,
+    check_room,
+    covers,
+    data_region,
+    first_changed,
+    header_in,
+    write_layout,
+    zero_share,
+)
 from pytest_gpuio.targets.signatures import EDGE_BYTES, recognize
-
-_PIECE: Final = 8 << 20
-_SAMPLE_BYTES: Final = DATA_MULTIPLE
 
 
 def namespace_is_allowed(address: SpdkAddress, allowed: Sequence[str]) -> bool:
@@ -56,35 +58,27 @@ def lay_out_namespace(
         TargetError: not allowed, signed without ``force``, or a command failed.
         LayoutStopped: ``stop`` said so.
     """
-    address, size = namespace.address, namespace.info.bytes
+    address, size, wanted = namespace.address, namespace.info.bytes, data_region(data_bytes)
     may_write = namespace_is_allowed(address, allowed)
     if writes and not may_write:
         raise TargetError(
             f"{address} is a raw namespace, and measuring overwrites what it holds: if nothing on it is needed, add "
             f"{ALLOW_OPTION}={address}, or name another --gpuio-target."
         )
-    wanted = round_up(data_bytes, DATA_MULTIPLE)
-    first = HEADER_BYTES if may_write else 0
-    if first + wanted > size:
-        most = max(size - HEADER_BYTES, 0) // DATA_MULTIPLE * DATA_MULTIPLE
-        raise ConfigError(
-            f"{address} has {size:,} bytes, and {describe_size(first + wanted)} are needed: use "
-            f"--gpuio-size={most >> 10}K or less."
-        )
+    check = check_room if may_write else check_readable
+    check(address, size, wanted)
+    space = _Commanded(namespace)
     try:
         head = bytes(namespace.read(min(EDGE_BYTES, size), 0))
-        header = None
-        with suppress(TargetError):  # damaged: nothing proves what follows it
-            header = decode(head[:HEADER_RECORD], str(address))
-        fits = header is not None and header.state == "complete" and header.data_bytes >= data_bytes
-        if header is not None and fits and _unchanged(namespace, header):
+        header = header_in(head, str(address))
+        if covers(header, data_bytes) and first_changed(space, header, header.data_bytes) is None:
             return TargetFile(str(address), HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
         if not may_write:
-            return FoundContent(str(address), 0, wanted, _zero_share(namespace, wanted), used=False)
+            return FoundContent(str(address), 0, wanted, zero_share(space, wanted), used=False)
         _check_content(namespace, head, ours=header is not None, force=force)
         if announce is not None:
             announce(f"overwriting the first {HEADER_BYTES + wanted:,} of {size:,} bytes of {address}")
-        return _write(namespace, wanted, progress, stop)
+        return write_layout(space, wanted, progress, stop)
     except EngineError as error:
         raise TargetError(f"{address}: {error}") from error
 
@@ -101,41 +95,22 @@ def _check_content(namespace: engine.SpdkNamespace, head: bytes, *, ours: bool, 
         )
 
 
-def _unchanged(namespace: engine.SpdkNamespace, header: Header) -> bool:
-    for place in sampled(header.data_bytes // _SAMPLE_BYTES):
-        offset = HEADER_BYTES + place * _SAMPLE_BYTES
-        if offset + _SAMPLE_BYTES > namespace.info.bytes:
-            return False
-        bad, _ = engine.pattern_check(namespace.read(_SAMPLE_BYTES, offset), offset, header.pattern_seed)
-        if bad:
-            return False
-    return True
+class _Commanded:
+    """A namespace by SPDK's commands."""
 
+    def __init__(self, namespace: engine.SpdkNamespace) -> None:
+        self.path = str(namespace.address)
+        self._namespace = namespace
 
-def _zero_share(namespace: engine.SpdkNamespace, length: int) -> float:
-    chosen = sampled(length // _SAMPLE_BYTES)
-    return sum(not any(namespace.read(_SAMPLE_BYTES, place * _SAMPLE_BYTES)) for place in chosen) / len(chosen)
+    def __str__(self) -> str:
+        return self.path
 
+    def read(self, length: int, offset: int) -> bytearray:
+        there = min(length, self._namespace.info.bytes - offset)
+        return self._namespace.read(there, offset) if there > 0 else bytearray()
 
-def _write(namespace: engine.SpdkNamespace, wanted: int, progress: Progress | None, stop: Stop | None) -> TargetFile:
-    seed = int.from_bytes(urandom(6), "big")
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    namespace.write(Header("laying_out", wanted, seed, created).encode().ljust(HEADER_BYTES, b"\0"), 0)
-    namespace.flush()
-    done = 0
-    while done < wanted:
-        if stop is not None and stop():
-            raise LayoutStopped(
-                f"laying out {namespace.address} was stopped after {done:,} of {wanted:,} bytes: what it held there is "
-                "gone, and the next run begins anew."
-            )
-        piece = bytearray(min(_PIECE, wanted - done))
-        engine.pattern_fill(piece, HEADER_BYTES + done, seed)
-        namespace.write(piece, HEADER_BYTES + done)
-        done += len(piece)
-        if progress is not None:
-            progress(done, wanted)
-    namespace.flush()
-    namespace.write(Header("complete", wanted, seed, created).encode(), 0)
-    namespace.flush()
-    return TargetFile(str(namespace.address), HEADER_BYTES, wanted, seed, reused=False)
+    def write(self, content: memoryview, offset: int) -> None:
+        self._namespace.write(content, offset)
+
+    def flush(self) -> None:
+        self._namespace.flush()

@@ -95,7 +95,7 @@ def test_a_stand_in_is_read_as_it_is(stand_in):
     found = look_at_devdax(device, DATA)
     assert (found.data_offset, found.data_bytes) == (0, DATA)
     assert found.zero_share == pytest.approx(0.5, abs=0.02)
-    with pytest.raises(ConfigError, match="that fits"):
+    with pytest.raises(ConfigError, match=r"are to be read: use --gpuio-size=24576K or less"):
         look_at_devdax(device, SIZE + 1)
 
 
