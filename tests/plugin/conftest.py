@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zygote import Zygote
 
 from pytest_gpuio.targets import refuses_direct
 
@@ -33,8 +34,16 @@ def target(tmp_path_factory) -> Path:
         file.unlink()
 
 
+@pytest.fixture(scope="session")
+def zygote():
+    """Starts the runs."""
+    process = Zygote()
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def gpuio_run(pytester, target) -> Callable[..., pytest.RunResult]:
+def gpuio_run(pytester, target, zygote) -> Callable[..., pytest.RunResult]:
     """Run a suite for real, small and short: ``gpuio_run(*options, suite=READ)``."""
 
     def run(*arguments: str, suite: str = READ, target: Path = target) -> pytest.RunResult:
@@ -42,8 +51,11 @@ def gpuio_run(pytester, target) -> Callable[..., pytest.RunResult]:
         small = ("--gpuio-size=32M", "--gpuio-max-time=100ms", "--gpuio-window=30ms")
         small += ("-p", "no:codspeed", "-p", "no:cacheprovider")
         # Loading hypothesis takes longer than most of these runs.
-        small += ("-p", "no:hypothesispytest", *(() if "-n" in arguments else ("-p", "no:xdist")))
-        return pytester.runpytest_subprocess(f"--gpuio-target={target}", *small, *arguments, timeout=120)
+        small += ("-p", "no:hypothesispytest", f"--gpuio-target={target}", *arguments)
+        if "-n" in arguments:
+            return pytester.runpytest_subprocess(*small, timeout=120)
+        # What is imported already cannot have its asserts rewritten.
+        return zygote.run(["-p", "no:xdist", "--assert=plain", f"--basetemp={pytester.path}/runpytest-0", *small], 120)
 
     return run
 
