@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,12 @@ def test_a_closed_pipe_is_quiet(tmp_path):
     assert (process.returncode, errors) == (141, "")
 
 
+def asleep_with(pid, path):
+    """Whether a process sleeps and has a file open."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S" and any(fd.readlink() == path for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def test_a_real_sigint_is_130_without_a_traceback(tmp_path):
     fifo = tmp_path / "never.json"
     os.mkfifo(fifo)  # opening it blocks until somebody writes
@@ -94,10 +101,13 @@ def test_a_real_sigint_is_130_without_a_traceback(tmp_path):
     writer = None
     while writer is None and time.monotonic() < deadline:
         try:
-            writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)  # works once it waits in read()
+            writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)  # works once it waits in open()
         except OSError:
             time.sleep(0.01)
     assert writer is not None
+    # A signal between open() and read() would be noticed after the read, which never ends.
+    while not asleep_with(process.pid, fifo) and time.monotonic() < deadline:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     os.close(writer)
