@@ -17,7 +17,7 @@ def test_model(gpuio):
 """
 #: Small enough for a test; steps and requests as large as they are.
 SMALL = {
-    "pretrain/dataset_text": "scale=0.001",
+    "pretrain/dataset_text": "scale=0.004",
     "pretrain/dataset_media": "profile=retinanet_b200,epochs=1,scale=0.003",
     "pretrain/dataset_columnar": "scale=0.002",
     "pretrain/checkpoint_ranks": "ranks=2,scale=0.002",

@@ -4,6 +4,7 @@ import gc
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -44,13 +45,13 @@ class Zygote:
         request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ), "output": names}
         begun = time.monotonic()
         print(json.dumps(request), file=self._process.stdin, flush=True)
-        # Whose reply is the exit status; the deadline is kept over there, beside the process.
+        # The deadline is kept over there, beside the process.
         print(timeout_s, file=self._process.stdin, flush=True)
-        status = int(self._process.stdout.readline())
+        status, late = map(int, self._process.stdout.readline().split())
         out, err = (Path(name).read_text(encoding="utf-8").splitlines() for name in names)
         print(*out, sep="\n")
         print(*err, sep="\n", file=sys.stderr)
-        if status == -9:
+        if late:
             raise TimeoutError(f"pytest {' '.join(arguments)} was killed after {timeout_s} s")
         return pytest.RunResult(status, out, err, time.monotonic() - begun)
 
@@ -69,14 +70,14 @@ def serve():
         pid = os.fork()
         if pid == 0:
             return json.loads(line)
-        until = time.monotonic() + timeout_s
-        status = 0
+        until, late = time.monotonic() + timeout_s, False
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if time.monotonic() > until:
-                os.kill(pid, 9)
+                os.kill(pid, signal.SIGKILL)
+                late = True
             time.sleep(0.005)
         _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), int(late), flush=True)
     return None
 
 
