@@ -42,7 +42,7 @@ static inline int submit(struct gpuio_worker *w, struct gpuio_io *const *ios, un
 	return __builtin_expect(taken > (int)n, 0) ? -EPROTO : taken;
 }
 
-/* The engine only queues: what is offered begins with the call that reaps (begin_queued), and has its stamps there. */
+/* The engine only queues: what is offered begins with the call that reaps (begin_reaping), and has its stamps there. */
 static inline int offer_queued(struct gpuio_worker *w, struct gpuio_io *const *ios, unsigned n)
 {
 	int taken = submit(w, ios, n);

@@ -54,7 +54,7 @@ struct gpuio_worker {
 	bool synchronous;   /* the engine is */
 	bool alone;         /* depth 1 */
 	bool merged;        /* submit only queues; what it took begins with the next reap */
-	bool coarse;        /* fewer stamps will do, see steps.h */
+	bool coarse;        /* fewer stamps will do, see offer.h */
 	bool plain;         /* merged, and no request's own beginning is ever asked for */
 	bool uniform;       /* plain: all requests in flight began at `together` */
 	uint32_t unit;      /* requests offered at once: a submit batch, or where submit only queues all there is room for */

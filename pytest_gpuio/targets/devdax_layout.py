@@ -17,10 +17,9 @@ from pytest_gpuio.targets.raw_layout import (
     FoundContent,
     check_readable,
     check_room,
-    covers,
     data_region,
-    first_changed,
     header_in,
+    intact,
     write_layout,
     zero_share,
 )
@@ -63,8 +62,9 @@ def lay_out_devdax(
         space = _Mapped(device, memory)
         head = memory[:EDGE_BYTES]
         header = header_in(head, device.node)
-        if covers(header, data_bytes) and first_changed(space, header, wanted) is None:
-            return TargetFile(device.node, HEADER_BYTES, wanted, header.pattern_seed, reused=True)
+        ours = intact(space, header, data_bytes, wanted)
+        if ours is not None:
+            return ours
         content = recognize(head, b"", size)
         if content.signature and header is None and not force:
             raise TargetError(

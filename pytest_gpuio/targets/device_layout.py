@@ -31,6 +31,7 @@ from pytest_gpuio.targets.raw_layout import (
     data_region,
     first_changed,
     header_in,
+    intact,
     write_layout,
     zero_share,
 )
@@ -125,8 +126,9 @@ def look_at_device(device: RawDevice, data_bytes: int, *, allowed: Sequence[str]
         raise ConfigError(f"{device} may be overwritten: it is to be laid out.")
     with _opened(device, os.O_RDONLY) as space:
         header = header_in(space.read(HEADER_RECORD, 0), device.node)
-        if covers(header, data_bytes) and first_changed(space, header, header.data_bytes) is None:
-            return TargetFile(device.node, HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
+        ours = intact(space, header, data_bytes)
+        if ours is not None:
+            return ours
         check_readable(device, space.size, wanted)
         zeros = zero_share(space, wanted)
     try:

@@ -15,10 +15,9 @@ from pytest_gpuio.targets.raw_layout import (
     FoundContent,
     check_readable,
     check_room,
-    covers,
     data_region,
-    first_changed,
     header_in,
+    intact,
     write_layout,
     zero_share,
 )
@@ -71,8 +70,9 @@ def lay_out_namespace(
     try:
         head = bytes(namespace.read(min(EDGE_BYTES, size), 0))
         header = header_in(head, str(address))
-        if covers(header, data_bytes) and first_changed(space, header, header.data_bytes) is None:
-            return TargetFile(str(address), HEADER_BYTES, header.data_bytes, header.pattern_seed, reused=True)
+        ours = intact(space, header, data_bytes)
+        if ours is not None:
+            return ours
         if not may_write:
             return FoundContent(str(address), 0, wanted, zero_share(space, wanted), used=False)
         _check_content(namespace, head, ours=header is not None, force=force)

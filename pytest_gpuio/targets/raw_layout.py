@@ -140,6 +140,23 @@ def first_changed(space: RawSpace, header: Header, length: int) -> int | None:
     return None
 
 
+def intact(space: RawSpace, header: Header | None, data_bytes: int, length: int | None = None) -> TargetFile | None:
+    """Our layout as it was found, if it has so many bytes and its data is still there; None if not.
+
+    Args:
+        space: where it was found.
+        header: in front of it.
+        data_bytes: wanted.
+        length: bytes of data within reach of ``space``; None = all.
+    """
+    if not covers(header, data_bytes):
+        return None
+    length = header.data_bytes if length is None else length
+    if first_changed(space, header, length) is not None:
+        return None
+    return TargetFile(space.path, HEADER_BYTES, length, header.pattern_seed, reused=True)
+
+
 def zero_share(space: RawSpace, length: int) -> float:
     """Of sampled places in the first ``length`` bytes, those that hold only zeros; 0 to 1."""
     chosen = _sampled(length // _SAMPLE_BYTES)

@@ -44,9 +44,8 @@ class Zygote:
         names = [str(Path(name).resolve()) for name in ("stdout", "stderr")]
         request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ), "output": names}
         begun = time.monotonic()
-        print(json.dumps(request), file=self._process.stdin, flush=True)
         # The deadline is kept over there, beside the process.
-        print(timeout_s, file=self._process.stdin, flush=True)
+        print(json.dumps(request | {"timeout_s": timeout_s}), file=self._process.stdin, flush=True)
         status, late = map(int, self._process.stdout.readline().split())
         out, err = (Path(name).read_text(encoding="utf-8").splitlines() for name in names)
         print(*out, sep="\n")
@@ -66,11 +65,11 @@ def serve():
     gc.collect()
     gc.freeze()
     while line := sys.stdin.readline():
-        timeout_s = float(sys.stdin.readline())
+        request = json.loads(line)
         pid = os.fork()
         if pid == 0:
-            return json.loads(line)
-        until, late = time.monotonic() + timeout_s, False
+            return request
+        until, late = time.monotonic() + request["timeout_s"], False
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if time.monotonic() > until:
                 os.kill(pid, signal.SIGKILL)
